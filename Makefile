@@ -1,0 +1,32 @@
+# Every target works from a clean clone: .venv is made on first use and reused.
+PYTHON ?= python3
+BIN := .venv/bin
+JOBS ?= 2
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@
+
+demo: .venv/installed ## train the paper's network and show what it knows, in a minute
+	$(BIN)/lbnn demo --out out/demo
+
+test: .venv/installed lint ## run the whole test suite
+	$(BIN)/pytest -n $(JOBS)
+
+lint: .venv/installed ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean: ## remove what the targets made, except .venv
+	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.PHONY: help demo test lint clean

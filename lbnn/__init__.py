@@ -1,0 +1,33 @@
+"""lbnn: Bayesian neural networks in one pass, from PyTorch to a microcontroller.
+
+Names are imported when first used, so that `lbnn --help` does not wait for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lbnn.errors import LbnnError
+from lbnn.moments import Moments
+
+if TYPE_CHECKING:
+    from lbnn.nn import cat
+    from lbnn.training import fit
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "cat": "lbnn.nn",
+    "fit": "lbnn.training",
+}
+
+__all__ = ["LbnnError", "Moments", "__version__", "cat", "fit"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lbnn' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

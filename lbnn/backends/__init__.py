@@ -1,0 +1,1 @@
+"""What computes a moment graph: numpy (the float64 reference), torch, ONNX and C."""

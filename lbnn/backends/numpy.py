@@ -1,0 +1,117 @@
+"""The formulas in numpy float64, written for clarity: the reference that every other backend is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lbnn.ops import ConvGeometry, TailRow, Window
+from lbnn.special import numpy_tail_moments
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class NumpyNamespace:
+    """Implements `lbnn.ops.Namespace`."""
+
+    def linear(self, bias: Any, *terms: tuple[Array, Array]) -> Any:
+        """bias + the sum of x @ weight.T."""
+        return sum((x @ weight.T for x, weight in terms), start=bias)
+
+    def conv(self, geometry: ConvGeometry, bias: Any, *terms: tuple[Array, Array]) -> Any:
+        """bias + the sum of the convolutions."""
+        rank = len(geometry.stride)
+        start = np.reshape(bias, (-1,) + (1,) * rank) if np.ndim(bias) else bias
+        return sum((_conv(x, weight, geometry) for x, weight in terms), start=start)
+
+    def window_mean(self, x: Array, window: Window) -> Array:
+        """The mean under each window, counting zeros outside."""
+        axes = _spatial_axes(len(window.kernel))
+        view = _windows(self.pad(x, window.padding), window.kernel, window.stride, (1,) * len(window.kernel))
+        mean: Array = view.mean(axis=axes)
+        return mean
+
+    def scale(self, x: Array, factors: Array) -> Array:
+        """Known factors."""
+        return x * factors
+
+    def pad(self, x: Array, padding: tuple[tuple[int, int], ...]) -> Array:
+        """Zeros around."""
+        return np.pad(x, ((0, 0), (0, 0), *padding))
+
+    def sqrt(self, x: Array) -> Array:
+        """Square root."""
+        return np.sqrt(x)
+
+    def abs(self, x: Array) -> Array:
+        """Absolute value."""
+        return np.abs(x)
+
+    def ratio(self, x: Array, sigma: Array) -> Array:
+        """x / sigma, infinite where sigma is 0."""
+        return np.divide(x, sigma, out=np.full_like(x, np.inf), where=sigma > 0)
+
+    def minimum(self, x: Array, bound: float) -> Array:
+        """The smaller one."""
+        return np.minimum(x, bound)
+
+    def leaky_relu(self, x: Array, slope: float) -> Array:
+        """The plain function."""
+        return np.where(x < 0, slope * x, x)
+
+    def softplus(self, x: Array) -> Array:
+        """log(1 + exp(x))."""
+        return np.logaddexp(0.0, x)
+
+    def where_negative(self, x: Array, below: Any, above: Any) -> Array:
+        """Selection by sign."""
+        return np.where(x < 0, below, above)
+
+    def tail_mix(self, x: Array, rows: Sequence[TailRow]) -> list[Array]:
+        """Linear combinations of the tail's moments."""
+        q, i1, j2 = numpy_tail_moments(x)
+        return [a + b * q + c * i1 + d * j2 for a, b, c, d in rows]
+
+    def flatten(self, x: Array) -> Array:
+        """One axis behind the batch axis."""
+        return x.reshape(len(x), -1)
+
+    def concat(self, xs: Sequence[Array], axis: int) -> Array:
+        """Concatenation behind the batch axis."""
+        return np.concatenate(xs, axis + 1)
+
+    def halves(self, x: Array) -> tuple[Array, Array]:
+        """Both halves of the features."""
+        k = x.shape[1] // 2
+        return x[:, :k], x[:, k:]
+
+
+def _spatial_axes(rank: int) -> tuple[int, ...]:
+    return tuple(range(-rank, 0))
+
+
+def _windows(x: Array, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Array:
+    """All windows: (N, C, *positions, *kernel)."""
+    rank = len(kernel)
+    extents = tuple(step * (extent - 1) + 1 for extent, step in zip(kernel, dilation, strict=True))
+    view = np.lib.stride_tricks.sliding_window_view(x, extents, axis=_spatial_axes(rank))  # type: ignore[call-overload]
+    positions = tuple(slice(None, None, jump) for jump in stride)
+    taps = tuple(slice(None, None, step) for step in dilation)
+    windows: Array = view[(slice(None), slice(None), *positions, *taps)]
+    return windows
+
+
+def _conv(x: Array, weight: Array, geometry: ConvGeometry) -> Array:
+    """Each group on its own; the windows contracted with the weights by tensordot."""
+    rank = len(geometry.stride)
+    padded = np.pad(x, ((0, 0), (0, 0), *((pad, pad) for pad in geometry.padding)))
+    view = _windows(padded, weight.shape[2:], geometry.stride, geometry.dilation)
+    taps = _spatial_axes(rank)
+    groups = zip(np.split(view, geometry.groups, axis=1), np.split(weight, geometry.groups), strict=True)
+    outs = [np.tensordot(part, kernel, axes=((1, *taps), (1, *taps))) for part, kernel in groups]
+    return np.moveaxis(np.concatenate(outs, axis=-1), -1, 1)
+
+
+NUMPY = NumpyNamespace()

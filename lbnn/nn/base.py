@@ -1,0 +1,143 @@
+"""What every layer is: one operator of `lbnn.ops` with parameters, applied to tensors, Moments or a trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lbnn import ops
+from lbnn.backends.torch import TORCH
+from lbnn.errors import LbnnError
+from lbnn.moments import Moments
+from lbnn.ops import Shape
+
+Value = Any
+"""What flows between layers: a Tensor (known values), Moments, or the proxy of a trace."""
+
+
+class Layer(nn.Module):
+    """A layer that is one operator. Subclasses say which, and give its attributes and parameters."""
+
+    op: ClassVar[str]
+
+    def attrs(self, *shapes: Shape) -> dict[str, Any]:
+        """The operator's attributes, for inputs of these shapes (without the batch axis)."""
+        return {}
+
+    def op_params(self) -> dict[str, Any]:
+        """The operator's parameters: Moments for Gaussian ones, tensors for constants."""
+        return {}
+
+    def op_name(self) -> str:
+        """The operator's name; a layer with variants overrides it."""
+        return self.op
+
+    def forward(self, *inputs: Value) -> Value:
+        """Applies the operator."""
+        for x in inputs:
+            if hasattr(x, "record_layer"):
+                return x.record_layer(self, inputs)
+        shapes = [_shape_of(self, x) for x in inputs]
+        return apply(self.op_name(), inputs, self.op_params(), self.attrs(*shapes), shapes)
+
+
+def apply(
+    name: str,
+    inputs: tuple[Value, ...],
+    params: Mapping[str, Any],
+    attrs: Mapping[str, Any],
+    shapes: list[Shape],
+) -> Value:
+    """Runs an operator in torch, its form for known values where no input has a variance."""
+    op = ops.find(name)
+    op.shape(*shapes, **{key: tuple(value.shape) for key, value in params.items()}, **attrs)
+    if not any(isinstance(x, Moments) for x in inputs) and op.point_form:
+        op, attrs = op.at_points(attrs)
+    elif op.arity != 1:
+        inputs = tuple(x if isinstance(x, Moments) else Moments(x, torch.zeros_like(x)) for x in inputs)
+    return op.formula(TORCH, *inputs, **params, **attrs)
+
+
+def _shape_of(layer: nn.Module, x: Any) -> Shape:
+    """The shape behind the batch axis, after checks that cost nothing."""
+    name = type(layer).__name__
+    if isinstance(x, Moments):
+        if x.mean.shape != x.var.shape:
+            raise LbnnError(f"{name}: mean {tuple(x.mean.shape)} and variance {tuple(x.var.shape)} differ in shape")
+        x = x.mean
+    if not isinstance(x, Tensor):
+        raise LbnnError(f"{name}: expected a tensor or lbnn.Moments, got {type(x).__name__}")
+    if x.ndim < 2:
+        raise LbnnError(f"{name}: input of shape {tuple(x.shape)} has no batch axis; use x[None] for one sample")
+    return tuple(x.shape[1:])
+
+
+class BayesianLayer(Layer):
+    """A layer whose weight and bias are independent Gaussians (mu, softplus(rho)^2)."""
+
+    weight_mu: nn.Parameter
+    weight_rho: nn.Parameter
+    bias_mu: nn.Parameter | None
+    bias_rho: nn.Parameter | None
+
+    def init_gaussians(
+        self, weight: Shape, bias: bool, sigma: float | None, device: Any = None, dtype: Any = None
+    ) -> None:
+        """Creates the parameters: means as torch initialises its own layers, sigma as `default_sigma` says."""
+        fan_in = math.prod(weight[1:])
+        bound = 1.0 / math.sqrt(fan_in)
+        rho = inverse_softplus(default_sigma(fan_in) if sigma is None else sigma)
+        make: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.weight_mu = nn.Parameter(torch.empty(weight, **make).uniform_(-bound, bound))
+        self.weight_rho = nn.Parameter(torch.full(weight, rho, **make))
+        if bias:
+            self.bias_mu = nn.Parameter(torch.empty(weight[0], **make).uniform_(-bound, bound))
+            self.bias_rho = nn.Parameter(torch.full(weight[:1], rho, **make))
+        else:
+            self.register_parameter("bias_mu", None)
+            self.register_parameter("bias_rho", None)
+
+    @property
+    def weight_var(self) -> Tensor:
+        """The variance of each weight."""
+        return variance(self.weight_rho)
+
+    @property
+    def bias_var(self) -> Tensor | None:
+        """The variance of each bias, or None without bias."""
+        return None if self.bias_rho is None else variance(self.bias_rho)
+
+    def named_gaussians(self) -> Iterator[tuple[str, Tensor, Tensor]]:
+        """(name, mu, rho) of each Gaussian parameter."""
+        yield "weight", self.weight_mu, self.weight_rho
+        if self.bias_mu is not None and self.bias_rho is not None:
+            yield "bias", self.bias_mu, self.bias_rho
+
+    def op_params(self) -> dict[str, Any]:
+        """Weight and bias as Moments; a missing bias is the number zero, known exactly."""
+        zero = self.weight_mu.new_zeros(())
+        params = {name: Moments(mu, variance(rho)) for name, mu, rho in self.named_gaussians()}
+        return {"bias": Moments(zero, zero), **params}
+
+
+def variance(rho: Tensor) -> Tensor:
+    """softplus(rho)^2."""
+    sigma = F.softplus(rho)
+    return sigma * sigma
+
+
+def inverse_softplus(sigma: float) -> float:
+    """rho such that softplus(rho) = sigma."""
+    if not (math.isfinite(sigma) and sigma > 0.0):
+        raise LbnnError(f"sigma must be a positive number, got {sigma}")
+    return sigma + math.log(-math.expm1(-sigma))
+
+
+def default_sigma(fan_in: int) -> float:
+    """0.1, but in wide layers 1/sqrt(fan_in): the weights' noise then never outweighs the signal."""
+    return min(0.1, 1.0 / math.sqrt(fan_in))

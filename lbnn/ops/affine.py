@@ -1,0 +1,99 @@
+"""A known scale and shift, and batch normalisation at inference, which is one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch.nn.functional as F
+
+from lbnn.errors import LbnnError
+from lbnn.moments import Moments
+from lbnn.ops.base import Op, Sample, register
+from lbnn.ops.namespace import Namespace, Shape
+
+
+def affine(xp: Namespace, x: Moments[Any], scale: Any, shift: Any) -> Moments[Any]:
+    """E' = s E + t;  V' = s^2 V."""
+    return Moments(x.mean * scale + shift, x.var * (scale * scale))
+
+
+def affine_point(xp: Namespace, x: Any, scale: Any, shift: Any) -> Any:
+    """s x + t of a known value."""
+    return x * scale + shift
+
+
+def affine_shape(x: Shape, scale: Shape, shift: Shape) -> Shape:
+    """Scale and shift broadcast over the input, never the other way round."""
+    try:
+        fits = np.broadcast_shapes(x, scale, shift) == x
+    except ValueError:
+        fits = False
+    if not fits:
+        raise LbnnError(f"affine: scale {scale} and shift {shift} do not fit input {x}")
+    return x
+
+
+_SAMPLES = (
+    Sample(((3,),), {"scale": (3,), "shift": (3,)}),
+    Sample(((2, 2, 3),), {"scale": (2, 1, 1), "shift": ()}),
+    Sample(((4,),), {"scale": (), "shift": (4,)}),
+)
+_COMMON: dict[str, Any] = dict(
+    shape=affine_shape,
+    oracle=lambda x, scale, shift: x * scale + shift,
+    kind="multilinear",
+    samples=_SAMPLES,
+    constants=("scale", "shift"),
+)
+register(Op("affine", affine, point_form="affine_point", **_COMMON))
+register(Op("affine_point", affine_point, point_inputs=True, point_output=True, **_COMMON))
+
+
+def batch_norm(
+    xp: Namespace, x: Moments[Any], weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float
+) -> Moments[Any]:
+    """The affine map of the running statistics."""
+    return affine(xp, x, *batch_norm_affine(len(x.mean.shape) - 1, weight, bias, running_mean, running_var, eps))
+
+
+def batch_norm_point(
+    xp: Namespace, x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float
+) -> Any:
+    """The affine map of the running statistics on a known value."""
+    return affine_point(xp, x, *batch_norm_affine(len(x.shape) - 1, weight, bias, running_mean, running_var, eps))
+
+
+def batch_norm_affine(
+    rank: int, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float
+) -> tuple[Any, Any]:
+    """Scale and shift per channel, shaped to broadcast over `rank` axes (channels first)."""
+    scale = weight / (running_var + eps) ** 0.5
+    per_channel = (-1,) + (1,) * (rank - 1)
+    return scale.reshape(per_channel), (bias - running_mean * scale).reshape(per_channel)
+
+
+def batch_norm_shape(x: Shape, eps: float, **params: Shape) -> Shape:
+    """One entry per channel in each parameter."""
+    if any(shape != x[:1] for shape in params.values()):
+        raise LbnnError(f"batch_norm: parameters {sorted(set(params.values()))} do not fit input {x}")
+    return x
+
+
+def _batch_norm_oracle(x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float) -> Any:
+    return F.batch_norm(x[None], running_mean, running_var, weight, bias, False, 0.0, eps)[0]
+
+
+_STATISTICS = ("weight", "bias", "running_mean", "running_var")
+_BATCH_NORM: dict[str, Any] = dict(
+    shape=batch_norm_shape,
+    oracle=_batch_norm_oracle,
+    kind="multilinear",
+    samples=(
+        Sample(((3,),), dict.fromkeys(_STATISTICS, (3,)), {"eps": 1e-5}),
+        Sample(((2, 2, 2),), dict.fromkeys(_STATISTICS, (2,)), {"eps": 1e-2}),
+    ),
+    constants=_STATISTICS,
+)
+register(Op("batch_norm", batch_norm, point_form="batch_norm_point", **_BATCH_NORM))
+register(Op("batch_norm_point", batch_norm_point, point_inputs=True, point_output=True, **_BATCH_NORM))

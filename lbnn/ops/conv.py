@@ -1,0 +1,117 @@
+"""Convolution with Gaussian weights, over one or two spatial axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch.nn.functional as F
+
+from lbnn.errors import LbnnError
+from lbnn.moments import Moments
+from lbnn.ops.base import Op, Sample, register
+from lbnn.ops.namespace import Namespace, Shape
+
+
+@dataclass(frozen=True)
+class ConvGeometry:
+    """Stride, symmetric zero padding and dilation per spatial axis; channels in `groups` separate groups."""
+
+    stride: Shape
+    padding: Shape
+    dilation: Shape
+    groups: int
+
+
+def conv(
+    xp: Namespace,
+    x: Moments[Any],
+    weight: Moments[Any],
+    bias: Moments[Any],
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+) -> Moments[Any]:
+    """E' = E[b] + E * E[w];  V' = V[b] + V * (V[w] + E[w]^2) + E^2 * V[w], with * the convolution."""
+    geometry = ConvGeometry(stride, padding, dilation, groups)
+    spread = weight.var + weight.mean * weight.mean
+    return Moments(
+        xp.conv(geometry, bias.mean, (x.mean, weight.mean)),
+        xp.conv(geometry, bias.var, (x.mean * x.mean, weight.var), (x.var, spread)),
+    )
+
+
+def conv_point(
+    xp: Namespace,
+    x: Any,
+    weight: Moments[Any],
+    bias: Moments[Any],
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+) -> Moments[Any]:
+    """V' = V[b] + E^2 * V[w]: the input is known."""
+    geometry = ConvGeometry(stride, padding, dilation, groups)
+    return Moments(
+        xp.conv(geometry, bias.mean, (x, weight.mean)),
+        xp.conv(geometry, bias.var, (x * x, weight.var)),
+    )
+
+
+def conv_shape(
+    x: Shape, weight: Shape, bias: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int
+) -> Shape:
+    """(C, *spatial) -> (C', *spatial'), as in torch."""
+    rank = len(weight) - 2
+    if rank not in (1, 2) or len(x) != rank + 1 or bias not in ((), weight[:1]):
+        raise LbnnError(f"conv: input {x} does not fit weight {weight} and bias {bias}")
+    if any(len(per_axis) != rank for per_axis in (stride, padding, dilation)):
+        raise LbnnError(f"conv: stride, padding and dilation need {rank} entries each")
+    if min(groups, *stride, *dilation) < 1 or min(padding) < 0:
+        raise LbnnError("conv: stride, dilation and groups must be at least 1 and padding at least 0")
+    if x[0] != weight[1] * groups or weight[0] % groups:
+        raise LbnnError(f"conv: {x[0]} channels do not fit weight {weight} in {groups} groups")
+    spatial = tuple(
+        (size + 2 * pad - step * (extent - 1) - 1) // jump + 1
+        for size, extent, jump, pad, step in zip(x[1:], weight[2:], stride, padding, dilation, strict=True)
+    )
+    if min(spatial) < 1:
+        raise LbnnError(f"conv: the kernel {weight[2:]} is larger than the padded input {x[1:]}")
+    return (weight[0], *spatial)
+
+
+def _oracle(x: Any, weight: Any, bias: Any, stride: Shape, padding: Shape, dilation: Shape, groups: int) -> Any:
+    function: Any = F.conv1d if len(stride) == 1 else F.conv2d
+    out = function(x[None], weight, None, stride, padding, dilation, groups)[0]
+    return out + bias.reshape((-1,) + (1,) * len(stride)) if bias.ndim else out + bias
+
+
+def _sample(x: Shape, weight: Shape, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1) -> Sample:
+    rank = len(x) - 1
+    attrs = dict(stride=(stride,) * rank, padding=(padding,) * rank, dilation=(dilation,) * rank, groups=groups)
+    return Sample((x,), {"weight": weight, "bias": weight[:1]}, attrs)
+
+
+_SAMPLES = (
+    _sample((2, 5), (3, 2, 3)),
+    _sample((1, 6), (2, 1, 3), stride=2, padding=1),
+    _sample((2, 7), (2, 1, 3), dilation=2, groups=2),
+    _sample((1, 4, 4), (2, 1, 3, 3), padding=1),
+    _sample((2, 5, 4), (2, 2, 2, 3), stride=2, padding=1),
+    _sample((4, 3, 3), (4, 1, 3, 3), padding=1, groups=4),
+    _sample((2, 3, 3), (3, 2, 1, 1)),
+    _sample((4, 5, 5), (2, 2, 2, 2), dilation=2, groups=2),
+    Sample(
+        ((1, 4, 5),),
+        {"weight": (2, 1, 2, 3), "bias": ()},
+        dict(stride=(1, 2), padding=(1, 0), dilation=(2, 1), groups=1),
+    ),
+)
+_COMMON: dict[str, Any] = dict(
+    shape=conv_shape, oracle=_oracle, kind="multilinear", samples=_SAMPLES, gaussian=("weight", "bias")
+)
+register(Op("conv", conv, point_form="conv_point", **_COMMON))
+register(Op("conv_point", conv_point, point_inputs=True, **_COMMON))
+

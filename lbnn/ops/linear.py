@@ -1,0 +1,49 @@
+"""Linear layer with Gaussian weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+
+from lbnn.errors import LbnnError
+from lbnn.moments import Moments
+from lbnn.ops.base import Op, Sample, register
+from lbnn.ops.namespace import Namespace, Shape
+
+
+def linear(xp: Namespace, x: Moments[Any], weight: Moments[Any], bias: Moments[Any]) -> Moments[Any]:
+    """E' = E[b] + E * E[w];  V' = V[b] + V * (V[w] + E[w]^2) + E^2 * V[w]."""
+    return Moments(
+        xp.linear(bias.mean, (x.mean, weight.mean)),
+        xp.linear(bias.var, (x.mean * x.mean, weight.var), (x.var, weight.var + weight.mean * weight.mean)),
+    )
+
+
+def linear_point(xp: Namespace, x: Any, weight: Moments[Any], bias: Moments[Any]) -> Moments[Any]:
+    """V' = V[b] + E^2 * V[w]: the input is known."""
+    return Moments(xp.linear(bias.mean, (x, weight.mean)), xp.linear(bias.var, (x * x, weight.var)))
+
+
+def linear_shape(x: Shape, weight: Shape, bias: Shape) -> Shape:
+    """(..., in) -> (..., out)."""
+    if len(weight) != 2 or x[-1:] != weight[1:] or bias not in ((), weight[:1]):
+        raise LbnnError(f"linear: input {x} does not fit weight {weight} and bias {bias}")
+    return (*x[:-1], weight[0])
+
+
+_SAMPLES = (
+    Sample(((3,),), {"weight": (2, 3), "bias": (2,)}),
+    Sample(((4,),), {"weight": (1, 4), "bias": (1,)}),
+    Sample(((2, 3),), {"weight": (2, 3), "bias": (2,)}),
+    Sample(((3,),), {"weight": (2, 3), "bias": ()}),
+)
+_COMMON: dict[str, Any] = dict(
+    shape=linear_shape,
+    oracle=lambda x, weight, bias: F.linear(x, weight) + bias,
+    kind="multilinear",
+    samples=_SAMPLES,
+    gaussian=("weight", "bias"),
+)
+register(Op("linear", linear, point_form="linear_point", **_COMMON))
+register(Op("linear_point", linear_point, point_inputs=True, **_COMMON))

@@ -1,0 +1,84 @@
+"""The array functions a formula may use; each backend has one namespace that implements them.
+
+Formulas also use `+ - *` between arrays, so an array is whatever supports those: a torch tensor, a numpy array
+or a symbol of an ONNX graph under construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Shape = tuple[int, ...]
+TailRow = tuple[float, float, float, float]
+"""Coefficients of 1, Q, I1 and J2 in one linear combination of the normal tail's moments."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A sliding window: one entry per spatial axis; `padding` is (before, after)."""
+
+    kernel: Shape
+    stride: Shape
+    padding: tuple[tuple[int, int], ...]
+
+    @property
+    def size(self) -> int:
+        """The number of elements under the window."""
+        count = 1
+        for extent in self.kernel:
+            count *= extent
+        return count
+
+
+class Namespace(Protocol):
+    """What a backend provides. Arrays carry a leading batch axis; weights and constants do not."""
+
+    def linear(self, bias: Any, *terms: tuple[Any, Any]) -> Any:
+        """bias + the sum of x @ weight.T over the terms (x, weight)."""
+
+    def conv(self, geometry: Any, bias: Any, *terms: tuple[Any, Any]) -> Any:
+        """bias (one entry per channel, or a number) + the sum of the convolutions of the terms (x, weight)."""
+
+    def window_mean(self, x: Any, window: Window) -> Any:
+        """The sum under each window, zeros outside, divided by `window.size`."""
+
+    def scale(self, x: Any, factors: Any) -> Any:
+        """x times a numpy array of known factors that broadcasts over the last axes."""
+
+    def pad(self, x: Any, padding: tuple[tuple[int, int], ...]) -> Any:
+        """Zeros before and after each spatial axis."""
+
+    def sqrt(self, x: Any) -> Any:
+        """Square root of x >= 0, with gradient 0 at 0."""
+
+    def abs(self, x: Any) -> Any:
+        """Absolute value."""
+
+    def ratio(self, x: Any, sigma: Any) -> Any:
+        """x / sigma for x, sigma >= 0; where it is beyond 38 or sigma is 0 any number may stand (the tail is empty)."""
+
+    def minimum(self, x: Any, bound: float) -> Any:
+        """The smaller of x and a number."""
+
+    def leaky_relu(self, x: Any, slope: float) -> Any:
+        """x where x >= 0, else slope * x."""
+
+    def softplus(self, x: Any) -> Any:
+        """log(1 + exp(x))."""
+
+    def where_negative(self, x: Any, below: Any, above: Any) -> Any:
+        """`below` where x < 0, else `above`."""
+
+    def tail_mix(self, x: Any, rows: Sequence[TailRow]) -> list[Any]:
+        """Linear combinations of 1, Q = P(Z > x), I1 = E[(Z-x)+] and J2 = E[(Z-x)+^2] for x >= 0, Z standard normal."""
+
+    def flatten(self, x: Any) -> Any:
+        """All axes behind the batch axis made one."""
+
+    def concat(self, xs: Sequence[Any], axis: int) -> Any:
+        """Concatenation; axis 0 is the first behind the batch axis."""
+
+    def halves(self, x: Any) -> tuple[Any, Any]:
+        """The first and the second half of the first axis behind the batch axis."""

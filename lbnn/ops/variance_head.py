@@ -1,0 +1,47 @@
+"""The learned-variance head: half of the features are means, the other half give the noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+
+from lbnn.errors import LbnnError
+from lbnn.moments import Moments
+from lbnn.ops.base import Op, Sample, register
+from lbnn.ops.namespace import Namespace, Shape
+
+
+def variance_head(xp: Namespace, x: Moments[Any]) -> Moments[Any]:
+    """Features (mu, s): E' = E[mu];  V' = V[mu] + softplus(E[s]), epistemic plus learned noise."""
+    mean, raw = xp.halves(x.mean)
+    spread, _ = xp.halves(x.var)
+    return Moments(mean, spread + xp.softplus(raw))
+
+
+def variance_head_point(xp: Namespace, x: Any) -> Moments[Any]:
+    """Known features: only the learned noise remains."""
+    mean, raw = xp.halves(x)
+    return Moments(mean, xp.softplus(raw))
+
+
+def variance_head_shape(x: Shape) -> Shape:
+    """(2k, ...) -> (k, ...)."""
+    if x[0] % 2:
+        raise LbnnError(f"variance_head: needs an even number of features (means, then noise), got {x}")
+    return (x[0] // 2, *x[1:])
+
+
+def _oracle(mean: Any, var: Any) -> tuple[Any, Any]:
+    k = mean.shape[0] // 2
+    return mean[:k], var[:k] + F.softplus(mean[k:])
+
+
+_COMMON: dict[str, Any] = dict(
+    shape=variance_head_shape,
+    oracle=_oracle,
+    kind="moments",
+    samples=(Sample(((2,),)), Sample(((6,),)), Sample(((4, 3),))),
+)
+register(Op("variance_head", variance_head, point_form="variance_head_point", **_COMMON))
+register(Op("variance_head_point", variance_head_point, point_inputs=True, **_COMMON))

@@ -1,0 +1,16 @@
+"""Fixtures and helpers shared by all tests."""
+
+import os
+import shutil
+
+import pytest
+
+
+def need(tool: str) -> str:
+    """The path of `tool`; without it the test is skipped, or fails where LBNN_REQUIRE_TOOLS=1 (as in CI)."""
+    path = shutil.which(tool)
+    if path:
+        return path
+    if os.environ.get("LBNN_REQUIRE_TOOLS") == "1":
+        pytest.fail(f"{tool} is required here and not installed")
+    pytest.skip(f"{tool} is not installed")
