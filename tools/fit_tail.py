@@ -1,0 +1,182 @@
+"""Derives every fitted constant of lbnn/special.py and prints it with its error: `python tools/fit_tail.py`.
+
+Ratio tables: rho = J2 / I1 is interpolated by a rational function (degree n-1 over n) at 2n Chebyshev nodes of
+u = (x - d) / (x + d), and the rational is unrolled into the continued fraction
+
+    rho(x) = b1 / (x + a1 + b2 / (x + a2 + ... bn / (x + an)))
+
+which costs two operations a level. The shift d moves nodes towards 0 (small d) or towards the end (large d);
+the chosen d is the one with the least error.
+
+Quadrature: the nodes t_k minimise the squared relative errors of (Q, I1, J2) over [0, reach], with the weights
+eliminated (they are a linear least-squares problem for given nodes). Without that elimination the problem is
+too ill-conditioned for float64. The start is the Gauss rule of the weight exp(-t^2/2 - reach t/2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import mpmath as mp
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import least_squares
+
+Array = npt.NDArray[np.float64]
+Level = tuple[float, float]  # (b, a) of one level of the continued fraction
+
+mp.mp.dps = 60
+
+
+@dataclass(frozen=True)
+class RatioFit:
+    """Levels, end of the range and node shift of one table of lbnn/special.py."""
+
+    levels: int
+    end: float
+    shift: float
+
+
+RATIO_FITS = {"RATIO_FLOAT32": RatioFit(4, 10.5, 4.5), "RATIO_FLOAT64": RatioFit(10, 39.0, 5.0)}
+QUADRATURE_POINTS, QUADRATURE_REACH = 6, 5.0
+
+
+def exact_moments(x: mp.mpf) -> tuple[mp.mpf, mp.mpf, mp.mpf]:
+    """(Q, I1, J2); 60 digits leave at least 40 after the cancellation for x <= 40."""
+    q = mp.erfc(x / mp.sqrt(2)) / 2
+    i1 = mp.npdf(x) - x * q
+    return q, i1, q - x * i1
+
+
+def exact_ratio(x: mp.mpf) -> mp.mpf:
+    """J2 / I1."""
+    _, i1, j2 = exact_moments(x)
+    return j2 / i1
+
+
+def chebyshev_nodes(count: int, end: float, shift: float) -> list[mp.mpf]:
+    """Chebyshev nodes of u = (x - d) / (x + d) for x in [0, end]."""
+    top = 2 * mp.mpf(end) / (mp.mpf(end) + shift)  # u + 1 at the end
+    lifted = [top * (1 - mp.cos(mp.pi * (2 * k + 1) / (2 * count))) / 2 for k in range(count)]
+    return [shift * v / (2 - v) for v in lifted]
+
+
+def interpolate_ratio(fit: RatioFit) -> tuple[list[mp.mpf], list[mp.mpf]]:
+    """Coefficients, constant first, of numerator and monic denominator."""
+    n = fit.levels
+    nodes = chebyshev_nodes(2 * n, fit.end, fit.shift)
+    values = [exact_ratio(x) for x in nodes]
+    rows = [[x**k for k in range(n)] + [-f * x**k for k in range(n)] for x, f in zip(nodes, values)]
+    right = [f * x**n for x, f in zip(nodes, values)]
+    solution = list(mp.lu_solve(mp.matrix(rows), mp.matrix(right)))
+    return solution[:n], [*solution[n:], mp.mpf(1)]
+
+
+def continued_fraction(numerator: list[mp.mpf], denominator: list[mp.mpf]) -> list[Level]:
+    """Euclid's algorithm: numerator / denominator = b / (x + a + remainder / numerator)."""
+    levels: list[Level] = []
+    while numerator:
+        b = numerator[-1]
+        monic = [c / b for c in numerator]
+        rest = [c - s for c, s in zip(denominator, [mp.mpf(0), *monic])][: len(monic)]
+        a = rest[-1]
+        levels.append((float(b), float(a)))
+        numerator, denominator = [c - a * m for c, m in zip(rest[:-1], monic)], monic
+    return levels
+
+
+def evaluate_ratio(levels: list[Level], x: Array) -> Array:
+    """The continued fraction, in the precision of x."""
+    f = x + x.dtype.type(levels[-1][1])
+    for (_, a), (b, _) in zip(levels[-2::-1], levels[:0:-1]):
+        f = x + x.dtype.type(a) + x.dtype.type(b) / f
+    return np.asarray(x.dtype.type(levels[0][0]) / f)
+
+
+def ratio_error(levels: list[Level], end: float, dtype: type[np.floating]) -> float:
+    """Largest relative error on [0, end] when computed in dtype."""
+    x = np.linspace(0, end, 2001).astype(dtype)
+    exact = np.array([float(exact_ratio(mp.mpf(float(v)))) for v in x])
+    return float(np.max(np.abs(evaluate_ratio(levels, x) / exact - 1)))
+
+
+def gauss_start(points: int, tilt: float) -> Array:
+    """Nodes of the Gauss rule for exp(-t^2/2 - tilt t) on [0, inf), from its moments h[k+1] = k h[k-1] - tilt h[k]."""
+    c = mp.mpf(tilt)
+    q, i1, _ = exact_moments(c)
+    h = [q, i1]
+    for k in range(1, 2 * points):
+        h.append(k * h[k - 1] - c * h[k])
+    r = mp.cholesky(mp.matrix([[h[i + j] for j in range(points + 1)] for i in range(points + 1)])).T
+    step = [r[k, k + 1] / r[k, k] for k in range(points)]
+    diagonal = [step[0]] + [step[k] - step[k - 1] for k in range(1, points)]
+    beside = [float(r[k + 1, k + 1] / r[k, k]) for k in range(points - 1)]
+    jacobi = np.diag([float(v) for v in diagonal]) + np.diag(beside, 1) + np.diag(beside, -1)
+    return np.asarray(np.linalg.eigvalsh(jacobi))
+
+
+def scaled_moments(x: Array) -> Array:
+    """Q, I1, J2 over exp(-x^2/2), one row each."""
+    rows = [[float(m * mp.exp(mp.mpf(v) ** 2 / 2)) for m in exact_moments(mp.mpf(v))] for v in x]
+    return np.array(rows).T
+
+
+def relative_features(log_t: Array, x: Array, exact: Array) -> tuple[Array, Array]:
+    """A[(j, x), k] = t_k^j exp(-x t_k) / exact_j(x) and its derivative by log t_k."""
+    xt = np.outer(x, np.exp(log_t))
+    a = np.vstack([np.exp(j * log_t - xt) / exact[j][:, None] for j in range(3)])
+    return a, a * np.vstack([j - xt for j in range(3)])
+
+
+def project(log_t: Array, x: Array, exact: Array) -> tuple[Array, Array, Array]:
+    """Best weights for the nodes, the relative errors left, and their derivative by log t (Kaufman's)."""
+    a, da = relative_features(log_t, x, exact)
+    basis, triangle = np.linalg.qr(a)
+    weights = np.linalg.solve(triangle, basis.sum(axis=0))
+    slope = da * weights
+    return weights, a @ weights - 1, slope - basis @ (basis.T @ slope)
+
+
+def fit_quadrature(points: int, reach: float) -> tuple[Array, Array, float]:
+    """Nodes, weights of exp(-(x + t)^2 / 2), and the largest relative error on [0, reach]."""
+    x = reach / 2 * (1 - np.cos(np.pi * (np.arange(200) + 0.5) / 200))
+    exact = scaled_moments(x)
+    found = least_squares(
+        lambda p: 1e6 * project(p, x, exact)[1],  # scaled: the solver's tolerances are absolute in part
+        np.log(gauss_start(points, reach / 2)),
+        jac=lambda p: 1e6 * project(p, x, exact)[2],
+        method="lm", x_scale="jac", xtol=1e-15, ftol=1e-15, gtol=1e-15, max_nfev=2000,
+    )  # fmt: skip
+    weights, errors, _ = project(found.x, x, exact)
+    nodes = np.exp(found.x)
+    return nodes, weights * np.exp(nodes**2 / 2), float(np.abs(errors).max())
+
+
+def print_ratio_tables() -> None:
+    for name, fit in RATIO_FITS.items():
+        dtype = np.float32 if name.endswith("32") else np.float64
+        levels = continued_fraction(*interpolate_ratio(fit))
+        print(f"{name}: on [0, {fit.end}] relative error {ratio_error(levels, fit.end, np.float64):.1e},"
+              f" computed in {dtype.__name__} {ratio_error(levels, fit.end, dtype):.1e}")  # fmt: skip
+        for b, a in levels:
+            print(f"    ({b!r}, {a!r}),")
+
+
+def print_quadrature_errors() -> None:
+    reaches = (4.5, 5.0, 6.0, 8.0, 10.0)
+    print("\nquadrature, relative error on [0, reach]\npoints" + "".join(f"{r:10.1f}" for r in reaches))
+    for points in range(4, 13):
+        print(f"{points:6}" + "".join(f"{fit_quadrature(points, r)[2]:10.1e}" for r in reaches))
+
+
+def print_quadrature() -> None:
+    nodes, weights, error = fit_quadrature(QUADRATURE_POINTS, QUADRATURE_REACH)
+    print(f"\n{QUADRATURE_POINTS} points on [0, {QUADRATURE_REACH}]: relative error {error:.1e}")
+    for name, values in (("TAIL_NODES", nodes), ("TAIL_WEIGHTS", weights)):
+        print(name, "= (", *(f"    {float(v)!r}," for v in values), ")", sep="\n")
+
+
+if __name__ == "__main__":
+    print_ratio_tables()
+    print_quadrature_errors()
+    print_quadrature()
