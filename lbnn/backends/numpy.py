@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from lbnn import ops
+from lbnn.graph import INPUT, Graph
+from lbnn.moments import Moments
 from lbnn.ops import ConvGeometry, TailRow, Window
 from lbnn.special import numpy_tail_moments
 
@@ -115,3 +118,23 @@ def _conv(x: Array, weight: Array, geometry: ConvGeometry) -> Array:
 
 
 NUMPY = NumpyNamespace()
+
+
+def evaluate(graph: Graph, mean: Any, var: Any = None) -> dict[str, Any]:
+    """Every value of the graph by name, for a batch of inputs, in float64."""
+    mean = np.asarray(mean, dtype=np.float64)
+    random = Moments(mean, np.zeros_like(mean) if var is None else np.asarray(var, dtype=np.float64))
+    values: dict[str, Any] = {INPUT: random if graph.input.random else mean}
+    for node in graph.nodes:
+        inputs = [values[name] for name in node.inputs]
+        values[node.name] = ops.find(node.op).formula(NUMPY, *inputs, **node.params, **node.attrs)
+    return values
+
+
+def predict(graph: Graph, mean: Any, var: Any = None) -> Moments[Array]:
+    """The graph's result for a batch of inputs; a point has variance zero."""
+    out = evaluate(graph, mean, var)[graph.output]
+    batch = (len(mean), *graph.values[graph.output].shape)
+    if not isinstance(out, Moments):
+        out = Moments(out, np.zeros(batch))
+    return Moments(np.broadcast_to(out.mean, batch), np.broadcast_to(out.var, batch))

@@ -1,0 +1,93 @@
+"""Writes outputs in one step: all of it appears under its name, or nothing does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from lbnn.errors import LbnnError
+
+Content = bytes | str
+
+
+def write_file(path: str | Path, data: Content, force: bool = False) -> Path:
+    """Writes `data` beside `path` and moves it there; an existing file is kept unless `force`."""
+    path = Path(path)
+    _refuse_existing(path, force)
+    if path.is_dir():
+        raise LbnnError(f"{path} is a folder; name a file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_bytes(data))
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise LbnnError(f"can't write {path}: {error.strerror or error}") from None
+    return path
+
+
+def write_folder(path: str | Path, files: Mapping[str, Content], force: bool = False) -> Path:
+    """Writes a folder of files (names may contain folders) beside `path` and moves it there.
+
+    With `force` an existing folder is replaced as a whole; until the new one is complete the old one stays.
+    """
+    path = Path(path)
+    _refuse_existing(path, force)
+    if path.exists() and not path.is_dir():
+        raise LbnnError(f"{path} is a file; name a folder")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            _fill(temporary / "new", files)
+            _swap(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as error:
+        raise LbnnError(f"can't write {path}: {error.strerror or error}") from None
+    return path
+
+
+def _refuse_existing(path: Path, force: bool) -> None:
+    occupied = path.is_file() or (path.is_dir() and any(path.iterdir()))
+    if occupied and not force:
+        raise LbnnError(f"{path} exists; choose another place or add --force to replace it")
+
+
+def _fill(folder: Path, files: Mapping[str, Content]) -> None:
+    for name, data in files.items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(_bytes(data))
+
+
+def _swap(temporary: Path, path: Path) -> None:
+    """The old folder out of the way, the new one in; if that fails the old one comes back."""
+    old = temporary / "old"
+    if path.exists():
+        os.replace(path, old)
+    try:
+        os.replace(temporary / "new", path)
+    except OSError:
+        if old.exists():
+            os.replace(old, path)
+        raise
+
+
+def _bytes(data: Content) -> bytes:
+    return data.encode() if isinstance(data, str) else data
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
