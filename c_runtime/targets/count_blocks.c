@@ -1,0 +1,41 @@
+/* Counts the instructions of each executed block; compiled for the host and attached to the emulator.
+ *
+ * The emulator calls it with the address and size of a block about to run. Lengths are decoded here, because an
+ * emulator's hook per instruction is slow and leaves out those skipped inside an IT block.
+ */
+#include <stdint.h>
+
+enum { THUMB, RISCV };
+
+struct counter {
+    uint64_t        base;      /* address of code[0] */
+    uint64_t        halfwords; /* length of code and executed */
+    const uint16_t *code;
+    uint64_t       *executed;  /* per halfword, how often the instruction that starts there ran; or NULL */
+    uint64_t        total;     /* instructions so far */
+    uint64_t        limit;     /* the emulator is stopped when total passes it */
+    int (*stop)(void *emulator);
+    int             encoding;
+};
+
+static int is_wide(uint16_t first, int encoding)
+{
+    return encoding == THUMB ? first >= 0xE800 : (first & 3) == 3;
+}
+
+void lbnn_count_block(void *emulator, uint64_t address, uint32_t size, struct counter *counter)
+{
+    const uint64_t begin = (address - counter->base) / 2;
+    const uint64_t end = begin + size / 2;
+    if (address < counter->base || end > counter->halfwords)
+        return;
+    uint64_t instructions = 0;
+    for (uint64_t i = begin; i < end; i += is_wide(counter->code[i], counter->encoding) ? 2 : 1) {
+        if (counter->executed)
+            counter->executed[i] += 1;
+        instructions += 1;
+    }
+    counter->total += instructions;
+    if (counter->total > counter->limit)
+        counter->stop(emulator);
+}
