@@ -1,12 +1,8 @@
 """Derives every fitted constant of lbnn/special.py and prints it with its error: `python tools/fit_tail.py`.
 
 Ratio tables: rho = J2 / I1 is interpolated by a rational function (degree n-1 over n) at 2n Chebyshev nodes of
-u = (x - d) / (x + d), and the rational is unrolled into the continued fraction
-
-    rho(x) = b1 / (x + a1 + b2 / (x + a2 + ... bn / (x + an)))
-
-which costs two operations a level. The shift d moves nodes towards 0 (small d) or towards the end (large d);
-the chosen d is the one with the least error.
+u = (x - d) / (x + d). All its coefficients come out positive, so that Horner's rule cancels nothing. The shift d
+moves nodes towards 0 (small d) or towards the end (large d); the chosen d is the one with the least error.
 
 Quadrature: the nodes t_k minimise the squared relative errors of (Q, I1, J2) over [0, reach], with the weights
 eliminated (they are a linear least-squares problem for given nodes). Without that elimination the problem is
@@ -15,6 +11,7 @@ too ill-conditioned for float64. The start is the Gauss rule of the weight exp(-
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import mpmath as mp
@@ -23,21 +20,20 @@ import numpy.typing as npt
 from scipy.optimize import least_squares
 
 Array = npt.NDArray[np.float64]
-Level = tuple[float, float]  # (b, a) of one level of the continued fraction
 
 mp.mp.dps = 60
 
 
 @dataclass(frozen=True)
 class RatioFit:
-    """Levels, end of the range and node shift of one table of lbnn/special.py."""
+    """Degree of the denominator, end of the range and node shift of one table of lbnn/special.py."""
 
-    levels: int
+    degree: int
     end: float
     shift: float
 
 
-RATIO_FITS = {"RATIO_FLOAT32": RatioFit(4, 10.5, 4.5), "RATIO_FLOAT64": RatioFit(10, 39.0, 5.0)}
+RATIO_FITS = {"float32": RatioFit(4, 10.5, 4.5), "float64": RatioFit(10, 39.0, 5.0)}
 QUADRATURE_POINTS, QUADRATURE_REACH = 6, 5.0
 
 
@@ -61,43 +57,24 @@ def chebyshev_nodes(count: int, end: float, shift: float) -> list[mp.mpf]:
     return [shift * v / (2 - v) for v in lifted]
 
 
-def interpolate_ratio(fit: RatioFit) -> tuple[list[mp.mpf], list[mp.mpf]]:
-    """Coefficients, constant first, of numerator and monic denominator."""
-    n = fit.levels
+def fit_ratio(fit: RatioFit) -> tuple[list[float], list[float]]:
+    """Coefficients, highest power first, of the numerator and of the denominator without its leading 1."""
+    n = fit.degree
     nodes = chebyshev_nodes(2 * n, fit.end, fit.shift)
     values = [exact_ratio(x) for x in nodes]
-    rows = [[x**k for k in range(n)] + [-f * x**k for k in range(n)] for x, f in zip(nodes, values)]
+    powers = range(n - 1, -1, -1)
+    rows = [[x**k for k in powers] + [-f * x**k for k in powers] for x, f in zip(nodes, values)]
     right = [f * x**n for x, f in zip(nodes, values)]
-    solution = list(mp.lu_solve(mp.matrix(rows), mp.matrix(right)))
-    return solution[:n], [*solution[n:], mp.mpf(1)]
+    solution = [float(c) for c in mp.lu_solve(mp.matrix(rows), mp.matrix(right))]
+    return solution[:n], solution[n:]
 
 
-def continued_fraction(numerator: list[mp.mpf], denominator: list[mp.mpf]) -> list[Level]:
-    """Euclid's algorithm: numerator / denominator = b / (x + a + remainder / numerator)."""
-    levels: list[Level] = []
-    while numerator:
-        b = numerator[-1]
-        monic = [c / b for c in numerator]
-        rest = [c - s for c, s in zip(denominator, [mp.mpf(0), *monic])][: len(monic)]
-        a = rest[-1]
-        levels.append((float(b), float(a)))
-        numerator, denominator = [c - a * m for c, m in zip(rest[:-1], monic)], monic
-    return levels
-
-
-def evaluate_ratio(levels: list[Level], x: Array) -> Array:
-    """The continued fraction, in the precision of x."""
-    f = x + x.dtype.type(levels[-1][1])
-    for (_, a), (b, _) in zip(levels[-2::-1], levels[:0:-1]):
-        f = x + x.dtype.type(a) + x.dtype.type(b) / f
-    return np.asarray(x.dtype.type(levels[0][0]) / f)
-
-
-def ratio_error(levels: list[Level], end: float, dtype: type[np.floating]) -> float:
+def ratio_error(numerator: list[float], denominator: list[float], end: float, dtype: type[np.floating]) -> float:
     """Largest relative error on [0, end] when computed in dtype."""
     x = np.linspace(0, end, 2001).astype(dtype)
     exact = np.array([float(exact_ratio(mp.mpf(float(v)))) for v in x])
-    return float(np.max(np.abs(evaluate_ratio(levels, x) / exact - 1)))
+    top, bottom = (np.polyval(np.array(c, dtype), x) for c in (numerator, [1.0, *denominator]))
+    return float(np.max(np.abs(top / bottom / exact - 1)))
 
 
 def gauss_start(points: int, tilt: float) -> Array:
@@ -152,14 +129,18 @@ def fit_quadrature(points: int, reach: float) -> tuple[Array, Array, float]:
     return nodes, weights * np.exp(nodes**2 / 2), float(np.abs(errors).max())
 
 
+def print_values(name: str, values: Iterable[float]) -> None:
+    print(f"{name} = (", *(f"    {float(v)!r}," for v in values), ")", sep="\n")
+
+
 def print_ratio_tables() -> None:
     for name, fit in RATIO_FITS.items():
-        dtype = np.float32 if name.endswith("32") else np.float64
-        levels = continued_fraction(*interpolate_ratio(fit))
-        print(f"{name}: on [0, {fit.end}] relative error {ratio_error(levels, fit.end, np.float64):.1e},"
-              f" computed in {dtype.__name__} {ratio_error(levels, fit.end, dtype):.1e}")  # fmt: skip
-        for b, a in levels:
-            print(f"    ({b!r}, {a!r}),")
+        dtype = np.dtype(name).type
+        tables = fit_ratio(fit)
+        exact, rounded = (ratio_error(*tables, fit.end, t) for t in (np.float64, dtype))
+        print(f"rho on [0, {fit.end}]: relative error {exact:.1e}, computed in {name} {rounded:.1e}")
+        for part, values in zip(("NUMERATOR", "DENOMINATOR"), tables):
+            print_values(f"{part}_{name.upper()}", values)
 
 
 def print_quadrature_errors() -> None:
@@ -173,7 +154,7 @@ def print_quadrature() -> None:
     nodes, weights, error = fit_quadrature(QUADRATURE_POINTS, QUADRATURE_REACH)
     print(f"\n{QUADRATURE_POINTS} points on [0, {QUADRATURE_REACH}]: relative error {error:.1e}")
     for name, values in (("TAIL_NODES", nodes), ("TAIL_WEIGHTS", weights)):
-        print(name, "= (", *(f"    {float(v)!r}," for v in values), ")", sep="\n")
+        print_values(name, values)
 
 
 if __name__ == "__main__":
