@@ -1,18 +1,19 @@
 """Derives every fitted constant of lbnn/special.py and prints it with its error: `python tools/fit_tail.py`.
 
-Ratio tables: rho = J2 / I1 is interpolated by a rational function (degree n-1 over n) at 2n Chebyshev nodes of
-u = (x - d) / (x + d). All its coefficients come out positive, so that Horner's rule cancels nothing. The shift d
-moves nodes towards 0 (small d) or towards the end (large d); the chosen d is the one with the least error.
+Ratio tables: rho = J2 / I1 is interpolated by a rational function (degree n-1 over n) at 2n Chebyshev nodes
+of u = (x - d) / (x + d). All its coefficients come out positive, so that Horner's rule cancels nothing. The
+shift d moves nodes towards 0 (small d) or towards the end (large d); the chosen d has the least error.
 
-Quadrature: the nodes t_k minimise the squared relative errors of (Q, I1, J2) over [0, reach], with the weights
-eliminated (they are a linear least-squares problem for given nodes). Without that elimination the problem is
-too ill-conditioned for float64. The start is the Gauss rule of the weight exp(-t^2/2 - reach t/2).
+Quadrature: the nodes t_k minimise the squared relative errors of (Q, I1, J2) over [0, reach], with the
+weights eliminated (for given nodes they are a linear least-squares problem). Without that elimination the
+problem is too ill-conditioned for float64. The start is the Gauss rule of exp(-t^2/2 - reach t/2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -63,13 +64,13 @@ def fit_ratio(fit: RatioFit) -> tuple[list[float], list[float]]:
     nodes = chebyshev_nodes(2 * n, fit.end, fit.shift)
     values = [exact_ratio(x) for x in nodes]
     powers = range(n - 1, -1, -1)
-    rows = [[x**k for k in powers] + [-f * x**k for k in powers] for x, f in zip(nodes, values)]
-    right = [f * x**n for x, f in zip(nodes, values)]
+    rows = [[x**k for k in powers] + [-f * x**k for k in powers] for x, f in zip(nodes, values, strict=True)]
+    right = [f * x**n for x, f in zip(nodes, values, strict=True)]
     solution = [float(c) for c in mp.lu_solve(mp.matrix(rows), mp.matrix(right))]
     return solution[:n], solution[n:]
 
 
-def ratio_error(numerator: list[float], denominator: list[float], end: float, dtype: type[np.floating]) -> float:
+def ratio_error(numerator: list[float], denominator: list[float], end: float, dtype: type[np.floating[Any]]) -> float:
     """Largest relative error on [0, end] when computed in dtype."""
     x = np.linspace(0, end, 2001).astype(dtype)
     exact = np.array([float(exact_ratio(mp.mpf(float(v)))) for v in x])
@@ -78,7 +79,9 @@ def ratio_error(numerator: list[float], denominator: list[float], end: float, dt
 
 
 def gauss_start(points: int, tilt: float) -> Array:
-    """Nodes of the Gauss rule for exp(-t^2/2 - tilt t) on [0, inf), from its moments h[k+1] = k h[k-1] - tilt h[k]."""
+    """Nodes of the Gauss rule for exp(-t^2/2 - tilt t) on [0, inf), whose moments are
+    h[k+1] = k h[k-1] - tilt h[k], through the Jacobi matrix of their Cholesky factor.
+    """
     c = mp.mpf(tilt)
     q, i1, _ = exact_moments(c)
     h = [q, i1]
@@ -130,20 +133,23 @@ def fit_quadrature(points: int, reach: float) -> tuple[Array, Array, float]:
 
 
 def print_values(name: str, values: Iterable[float]) -> None:
+    """As Python source."""
     print(f"{name} = (", *(f"    {float(v)!r}," for v in values), ")", sep="\n")
 
 
 def print_ratio_tables() -> None:
+    """rho in both precisions."""
     for name, fit in RATIO_FITS.items():
         dtype = np.dtype(name).type
         tables = fit_ratio(fit)
         exact, rounded = (ratio_error(*tables, fit.end, t) for t in (np.float64, dtype))
         print(f"rho on [0, {fit.end}]: relative error {exact:.1e}, computed in {name} {rounded:.1e}")
-        for part, values in zip(("NUMERATOR", "DENOMINATOR"), tables):
+        for part, values in zip(("NUMERATOR", "DENOMINATOR"), tables, strict=True):
             print_values(f"{part}_{name.upper()}", values)
 
 
 def print_quadrature_errors() -> None:
+    """What each further exponential buys."""
     reaches = (4.5, 5.0, 6.0, 8.0, 10.0)
     print("\nquadrature, relative error on [0, reach]\npoints" + "".join(f"{r:10.1f}" for r in reaches))
     for points in range(4, 13):
@@ -151,6 +157,7 @@ def print_quadrature_errors() -> None:
 
 
 def print_quadrature() -> None:
+    """The chosen rule."""
     nodes, weights, error = fit_quadrature(QUADRATURE_POINTS, QUADRATURE_REACH)
     print(f"\n{QUADRATURE_POINTS} points on [0, {QUADRATURE_REACH}]: relative error {error:.1e}")
     for name, values in (("TAIL_NODES", nodes), ("TAIL_WEIGHTS", weights)):
