@@ -92,9 +92,7 @@ def sharpness(moments: Moments[Tensor], target: Tensor | None = None) -> float:
     return float(moments.var.sqrt().mean())
 
 
-def coverage(
-    moments: Moments[Tensor], target: Tensor, levels: Sequence[float] = LEVELS
-) -> dict[float, float]:
+def coverage(moments: Moments[Tensor], target: Tensor, levels: Sequence[float] = LEVELS) -> dict[float, float]:
     """For each level p, the share of targets inside the central interval of probability p."""
     _check_levels(levels)
     moments, target = _checked(moments, target)
@@ -111,9 +109,7 @@ def calibration_curve(
     return {p: float((below <= p).double().mean()) for p in levels}
 
 
-def calibration_error(
-    moments: Moments[Tensor], target: Tensor, levels: Sequence[float] = CURVE_LEVELS
-) -> float:
+def calibration_error(moments: Moments[Tensor], target: Tensor, levels: Sequence[float] = CURVE_LEVELS) -> float:
     """Mean |observed - expected| over the calibration curve: 0 is perfect, 0.5 a wholly wrong mean."""
     curve = calibration_curve(moments, target, levels)
     return sum(abs(share - p) for p, share in curve.items()) / len(curve)
@@ -122,7 +118,8 @@ def calibration_error(
 def probability_integral(moments: Moments[Tensor], target: Tensor) -> Tensor:
     """P(Y < target) of each predicted Gaussian: uniform on [0, 1] when calibrated."""
     moments, target = _checked(moments, target)
-    return torch.special.ndtr((target - moments.mean) / moments.var.sqrt())
+    below: Tensor = torch.special.ndtr((target - moments.mean) / moments.var.sqrt())
+    return below
 
 
 def _checked(moments: Moments[Tensor], target: Tensor) -> tuple[Moments[Tensor], Tensor]:

@@ -25,7 +25,9 @@ HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 class Prior(Protocol):
     """Anything with an elementwise log density; the KL to it is estimated by Monte Carlo."""
 
-    def log_prob(self, w: Tensor) -> Tensor: ...
+    def log_prob(self, w: Tensor) -> Tensor:
+        """Log density of each element, in nats."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Gaussian:
         _require_positive(sigma=self.sigma)
 
     def log_prob(self, w: Tensor) -> Tensor:
+        """Log density of each element, in nats."""
         return _log_normal(w, self.sigma)
 
     def kl(self, mu: Tensor, rho: Tensor) -> Tensor:
@@ -60,6 +63,7 @@ class SpikeSlab:
             raise LbnnError(f"SpikeSlab needs 0 < mix < 1, got {self.mix}; use Gaussian for a single component")
 
     def log_prob(self, w: Tensor) -> Tensor:
+        """Log density of each element, by logsumexp: neither component underflows."""
         slab = math.log(self.mix) + _log_normal(w, self.sigma1)
         spike = math.log1p(-self.mix) + _log_normal(w, self.sigma2)
         return torch.logaddexp(slab, spike)
@@ -111,11 +115,11 @@ def kl_divergence(
     model: nn.Module, prior: str | Prior, samples: int = 1, generator: torch.Generator | None = None
 ) -> Tensor:
     """KL(posterior || prior) in nats, summed over every Gaussian weight and bias of the model."""
-    prior = as_prior(prior)
-    terms = [kl_elements(mu, rho, prior, samples, generator).sum() for _, mu, rho in named_gaussians(model)]
-    if not terms:
+    gaussians = [(mu, rho) for _, mu, rho in named_gaussians(model)]
+    if not gaussians:
         raise LbnnError("the model has no Bayesian layer, so it has no KL; build it from lbnn.nn")
-    return torch.stack(terms).sum()
+    mu, rho = (torch.cat([t.flatten() for t in each]) for each in zip(*gaussians, strict=True))
+    return kl_elements(mu, rho, as_prior(prior), samples, generator).sum()
 
 
 def log_softplus(rho: Tensor) -> Tensor:
@@ -144,7 +148,9 @@ def _require_positive(**values: float) -> None:
 class Schedule(Protocol):
     """The weight of the KL at a training step."""
 
-    def __call__(self, step: int, total: int) -> float: ...
+    def __call__(self, step: int, total: int) -> float:
+        """The weight at `step` of `total`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -154,6 +160,7 @@ class Constant:
     value: float
 
     def __call__(self, step: int, total: int) -> float:
+        """The constant."""
         return self.value
 
 
@@ -164,6 +171,7 @@ class PaperDecay:
     scale: float = 1.0
 
     def __call__(self, step: int, total: int) -> float:
+        """2^-i / (1 - 2^-M), scaled."""
         return self.scale * halving(step, total)
 
 
@@ -178,6 +186,7 @@ class Blundell:
     scale: float = 1.0
 
     def __call__(self, step: int, total: int) -> float:
+        """The weight of this step's batch within its epoch."""
         return self.scale * halving(step % self.batches, self.batches)
 
 
@@ -193,6 +202,7 @@ class LinearWarmup:
             raise LbnnError(f"LinearWarmup needs 0 < fraction <= 1, got {self.fraction}")
 
     def __call__(self, step: int, total: int) -> float:
+        """The ramp, then the value."""
         return self.value * min(1.0, step / (self.fraction * total))
 
 

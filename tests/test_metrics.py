@@ -76,7 +76,8 @@ def test_the_calibration_error_is_near_zero_for_calibrated_predictions_only():
 
 
 def test_a_mean_that_is_always_far_too_low_has_calibration_error_one_half():
-    assert metrics.calibration_error(Moments(torch.zeros(5), torch.ones(5)), torch.full((5,), 99.0)) == pytest.approx(0.5)
+    error = metrics.calibration_error(Moments(torch.zeros(5), torch.ones(5)), torch.full((5,), 99.0))
+    assert error == pytest.approx(0.5)
 
 
 def test_the_summary_holds_every_metric_prints_and_is_plain_data():

@@ -1,5 +1,6 @@
 """Priors, KL divergence and KL weights against densities integrated numerically."""
 
+import itertools
 import math
 
 import pytest
@@ -40,7 +41,7 @@ def kl_by_quadrature(mu: float, sigma: float, prior) -> float:
         return q.pdf(w) * (q.logpdf(w) - log_p)
 
     edges = sorted({mu - 10 * sigma, *spike, mu, mu + 10 * sigma})
-    return sum(integrate.quad(integrand, a, b, limit=200)[0] for a, b in zip(edges, edges[1:], strict=False))
+    return sum(integrate.quad(integrand, a, b, limit=200)[0] for a, b in itertools.pairwise(edges))
 
 
 @pytest.mark.parametrize("prior", [Gaussian(), Gaussian(0.3), SpikeSlab(), SpikeSlab(0.2, 2.0, 0.1)])
@@ -49,7 +50,7 @@ def test_a_prior_is_a_density_that_integrates_to_one(prior):
         return prior.log_prob(torch.tensor(w, dtype=torch.float64)).exp().item()
 
     edges = [-30.0, -1.0, -0.03, -0.003, 0.0, 0.003, 0.03, 1.0, 30.0]
-    total = sum(integrate.quad(density, a, b)[0] for a, b in zip(edges, edges[1:], strict=False))
+    total = sum(integrate.quad(density, a, b)[0] for a, b in itertools.pairwise(edges))
     assert total == pytest.approx(1.0, abs=1e-7)
 
 
