@@ -1,4 +1,4 @@
-"""Compilers for hosts and microcontrollers: the cores and boards we know, how to compile for them, what an image takes.
+"""Compilers for hosts and microcontrollers: the cores and boards we know and how to build an image for them.
 
 A core, a board and a compiler are each a row in a table; compiler and emulator are chosen independently.
 """
@@ -16,8 +16,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from elftools.elf.elffile import ELFFile
 
 from lbnn.errors import LbnnError
 
@@ -55,6 +53,7 @@ class Core:
 
     @property
     def riscv(self) -> bool:
+        """RISC-V; all others are Arm."""
         return self.name.startswith("rv")
 
 
@@ -145,10 +144,12 @@ class Timer:
 
     @property
     def ticks_per_instruction(self) -> float:
-        return self.hertz * 2**self.shift * 1e-9
+        """An exact ratio for every clock in the table."""
+        return self.hertz * float(1 << self.shift) / 1e9
 
     @property
     def flags(self) -> tuple[str, ...]:
+        """Tells c_runtime/targets/timer.h which clock this is."""
         return (f"-DLBNN_TIMER_{self.kind}", f"-DLBNN_TIMER_BASE={self.base:#x}u")
 
 
@@ -228,9 +229,15 @@ class Toolchain:
     flags: tuple[str, ...] = ()
 
     def available(self) -> bool:
+        """Whether it is installed."""
         return self.find() is not None
 
+    def missing(self) -> str:
+        """How to install it, or nothing where it is here."""
+        return "" if self.available() else self.install
+
     def command(self) -> tuple[str, ...]:
+        """The start of its command line."""
         if command := self.find():
             return command
         raise LbnnError(f"compiler {self.name} is not here; {self.install}")
@@ -279,6 +286,7 @@ TOOLCHAINS: Mapping[str, Toolchain] = {
 
 
 def cross_gcc(core: Core) -> Toolchain:
+    """The gcc for `core`."""
     return TOOLCHAINS["riscv64-unknown-elf-gcc" if core.riscv else "arm-none-eabi-gcc"]
 
 
@@ -341,6 +349,7 @@ def fill_template(template: str, values: Mapping[str, str]) -> str:
 
 
 def linker_script(name: str, memory: Memory, entry: str) -> str:
+    """The linker script of an image called `name` that starts at the symbol `entry`."""
     return fill_template(
         "image.ld.in",
         {
@@ -355,6 +364,7 @@ def linker_script(name: str, memory: Memory, entry: str) -> str:
 
 
 def gcc_link_flags(core: Core) -> tuple[str, ...]:
+    """Our own start-up code, the C library of the compiler, nothing that is not called."""
     libraries = ("-lm", "-lc", "-lgcc")
     specs = ("-specs=picolibc.specs",) if core.riscv else ()
     return (*specs, "-nostartfiles", "-Wl,--gc-sections", *libraries)
@@ -405,19 +415,18 @@ def emulator_command(board: Board) -> tuple[str, ...]:
     bios = ("-bios", "none") if riscv else ()
     quiet = ("-nographic", "-monitor", "none", "-serial", "none")
     semihosting = ("-semihosting-config", "enable=on,target=native,arg=firmware")
-    return (
-        program, "-M", board.machine, *bios, *quiet, *semihosting, "-icount", f"shift={board.timer.shift}"
-    )  # fmt: skip
+    clock = ("-icount", f"shift={board.timer.shift}")
+    return (program, "-M", board.machine, *bios, *quiet, *semihosting, *clock)
 
 
 def startup_source(core: Core) -> str:
+    """The file in c_runtime/targets that runs before main."""
     return "startup_riscv.c" if core.riscv else "startup_cortex_m.c"
 
 
 def firmware_files(board: Board, model: str) -> dict[str, str]:
     """What turns a folder of generated C into firmware for `board`: file name -> text; `make run` there boots it."""
     core = CORES[board.core]
-    link = gcc_link_flags(core)
     makefile = fill_template(
         "firmware.mk.in",
         {
@@ -426,7 +435,7 @@ def firmware_files(board: Board, model: str) -> dict[str, str]:
             "MODEL_UPPER": model.upper(),
             "COMPILER": cross_gcc(core).name,
             "TARGET_FLAGS": " ".join(core.gcc),
-            "LINK_FLAGS": " ".join(link),
+            "LINK_FLAGS": " ".join(gcc_link_flags(core)),
             "STARTUP": startup_source(core),
             "EMULATE": " ".join(emulator_command(board)),
         },
@@ -437,100 +446,3 @@ def firmware_files(board: Board, model: str) -> dict[str, str]:
         f"{board.name}.ld": linker_script(board.name, board.memory, "lbnn_reset"),
         **{name: (targets_folder() / name).read_text() for name in copied},
     }
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Bytes of an image. Flash also holds the first values of `data`; the stack is not in RAM here."""
-
-    code: int
-    weights: int
-    data: int
-    bss: int
-
-    @property
-    def flash(self) -> int:
-        return self.code + self.weights + self.data
-
-    @property
-    def ram(self) -> int:
-        return self.data + self.bss
-
-
-_WRITE, _ALLOC = 1, 2
-
-
-def image_sizes(elf: Path, weights: str = "(?!)") -> Sizes:
-    """Sizes of an ELF file; constants whose symbol matches the regular expression `weights` are weights."""
-    with elf.open("rb") as stream:
-        image = ELFFile(stream)
-        sections = [(s["sh_flags"], s["sh_type"], s["sh_size"]) for s in image.iter_sections()]
-        weight_bytes = sum(_weight_symbols(image, re.compile(weights)).values())
-    allocated = [(flags, kind, size) for flags, kind, size in sections if flags & _ALLOC]
-    bss = sum(size for _, kind, size in allocated if kind == "SHT_NOBITS")
-    data = sum(size for flags, kind, size in allocated if flags & _WRITE and kind != "SHT_NOBITS")
-    constant = sum(size for flags, _, size in allocated if not flags & _WRITE)
-    return Sizes(constant - weight_bytes, weight_bytes, data, bss)
-
-
-def _weight_symbols(image: ELFFile, pattern: re.Pattern[str]) -> dict[int, int]:
-    """Address -> size of the constants whose name matches; by address, as several names may share one."""
-    table = image.get_section_by_name(".symtab")
-    constant = {
-        index
-        for index, section in enumerate(image.iter_sections())
-        if section["sh_flags"] & _ALLOC and not section["sh_flags"] & _WRITE
-    }
-    return {
-        symbol["st_value"]: symbol["st_size"]
-        for symbol in (table.iter_symbols() if table else ())
-        if symbol["st_info"]["type"] == "STT_OBJECT"
-        and symbol["st_shndx"] in constant
-        and pattern.match(symbol.name)
-    }
-
-
-@dataclass(frozen=True)
-class StackBound:
-    """Worst-case stack of a function in bytes, the calls that reach it, and functions whose own use is unknown."""
-
-    bytes: int
-    path: tuple[str, ...]
-    unknown: frozenset[str]
-
-
-_NODE = re.compile(r'node: \{ title: "([^"]+)" label: "([^"]*)"')
-_EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
-_USE = re.compile(r"(\d+) bytes \((static|dynamic|dynamic,bounded)\)")
-
-
-def stack_bound(callgraphs: Iterable[Path], function: str) -> StackBound:
-    """The worst case over the call graph that gcc writes with STACK_FLAGS (*.ci, one for each source)."""
-    text = "\n".join(path.read_text() for path in callgraphs)
-    uses = {title: _USE.search(label) for title, label in _NODE.findall(text)}
-    calls: dict[str, set[str]] = {}
-    for caller, callee in _EDGE.findall(text):
-        calls.setdefault(caller, set()).add(callee)
-    # A static function's title is "file.c:name".
-    start = next((title for title in uses if title.split(":")[-1] == function), None)
-    if start is None:
-        raise LbnnError(f"{function} is not in the call graph; compile it with {' '.join(STACK_FLAGS)}")
-    return _deepest(start, uses, calls, ())
-
-
-def _deepest(
-    title: str,
-    uses: Mapping[str, re.Match[str] | None],
-    calls: Mapping[str, set[str]],
-    above: tuple[str, ...],
-) -> StackBound:
-    if title in above:
-        raise LbnnError(f"{title} is recursive, so its stack has no bound")
-    callees = sorted(calls.get(title, ()))
-    below = [_deepest(callee, uses, calls, (*above, title)) for callee in callees]
-    deepest = max(below, key=lambda bound: bound.bytes, default=StackBound(0, (), frozenset()))
-    use = uses.get(title)
-    known = use is not None and use[2] != "dynamic"
-    unknown = frozenset().union(*(bound.unknown for bound in below)) | (frozenset() if known else {title})
-    own = int(use[1]) if use else 0
-    return StackBound(own + deepest.bytes, (title, *deepest.path), unknown)

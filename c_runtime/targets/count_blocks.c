@@ -9,9 +9,12 @@ enum { THUMB, RISCV };
 
 struct counter {
     uint64_t        base;      /* address of code[0] */
-    uint64_t        halfwords; /* length of code and executed */
+    uint64_t        halfwords; /* length of code, executed and called */
     const uint16_t *code;
-    uint64_t       *executed;  /* per halfword, how often the instruction that starts there ran; or NULL */
+    uint64_t       *executed;  /* per halfword, how often the instruction that starts there ran */
+    uint64_t       *called;    /* per halfword of the owner, instructions run in the functions called from there */
+    uint64_t        owner_begin, owner_end; /* the function whose callees are charged to it, in halfwords */
+    uint64_t        owner_last;             /* its instruction that ran last */
     uint64_t        total;     /* instructions so far */
     uint64_t        limit;     /* the emulator is stopped when total passes it */
     int (*stop)(void *emulator);
@@ -29,12 +32,16 @@ void lbnn_count_block(void *emulator, uint64_t address, uint32_t size, struct co
     const uint64_t end = begin + size / 2;
     if (address < counter->base || end > counter->halfwords)
         return;
-    uint64_t instructions = 0;
+    uint64_t instructions = 0, last = begin;
     for (uint64_t i = begin; i < end; i += is_wide(counter->code[i], counter->encoding) ? 2 : 1) {
-        if (counter->executed)
-            counter->executed[i] += 1;
+        counter->executed[i] += 1;
         instructions += 1;
+        last = i;
     }
+    if (counter->owner_begin <= begin && begin < counter->owner_end)
+        counter->owner_last = last;
+    else
+        counter->called[counter->owner_last] += instructions;
     counter->total += instructions;
     if (counter->total > counter->limit)
         counter->stop(emulator);
