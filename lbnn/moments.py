@@ -27,30 +27,33 @@ class Moments(NamedTuple, Generic[Array]):
         """The shape of the mean, which is also that of the variance."""
         return self.mean.shape  # type: ignore[attr-defined]
 
-    def __add__(self, other: Any) -> Moments[Any]:  # type: ignore[override]
+    def __add__(self, other: Any) -> Moments[Any]:
         """The sum with independent Moments (variances add) or with a known value (the mean moves)."""
         if isinstance(other, Moments):
             return Moments(self.mean + other.mean, self.var + other.var)
         return Moments(self.mean + other, self.var) if _is_value(other) else NotImplemented
 
     def __sub__(self, other: Any) -> Moments[Any]:
-        return self + (-1) * other
+        return self.__add__((-1) * other)
 
-    def __mul__(self, scale: Any) -> Moments[Any]:  # type: ignore[override]
+    def __mul__(self, scale: Any) -> Moments[Any]:
         """A known multiple: the variance grows with the square."""
         return Moments(self.mean * scale, self.var * (scale * scale)) if _is_value(scale) else NotImplemented
 
     def __truediv__(self, divisor: Any) -> Moments[Any]:
-        return self * (1 / divisor)
+        return self.__mul__(1 / divisor)
 
     def __neg__(self) -> Moments[Any]:
-        return self * -1
+        return self.__mul__(-1)
 
-    __radd__ = __add__
-    __rmul__ = __mul__
+    def __radd__(self, other: Any) -> Moments[Any]:
+        return self.__add__(other)
+
+    def __rmul__(self, scale: Any) -> Moments[Any]:
+        return self.__mul__(scale)
 
     def __rsub__(self, other: Any) -> Moments[Any]:
-        return -self + other
+        return (-self).__add__(other)
 
     def flatten(self, start_dim: int = 1, end_dim: int = -1) -> Moments[Any]:
         """The axes from `start_dim` to `end_dim` made one, as `torch.flatten` does."""

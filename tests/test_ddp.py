@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from ddp_train import SOURCES, train
 
 HERE = Path(__file__).parent

@@ -216,7 +216,7 @@ def test_decay_pulls_sigma_up_only_where_rho_decays():
     sigmas = []
     for decay_rho in (False, True):
         model = bnn.Linear(1, 1, sigma=0.1)
-        silent = lambda moments, y: 0.0 * moments.mean  # noqa: E731
+        silent = lambda moments, y: 0.0 * moments.mean
         options = dict(weight_decay=1.0, decay_rho=decay_rho, kl_weight=0.0)
         fit(model, line(), epochs=50, lr=0.1, loss=silent, **options)
         sigmas.append(model.weight_var.sqrt().item())
@@ -304,7 +304,7 @@ def test_validation_is_the_mean_nll_of_the_model(form):
 
 def test_the_model_trains_in_training_mode_and_is_validated_in_evaluation_mode():
     model, modes = network(), []
-    loss = lambda moments, y: modes.append(model.training) or gaussian_nll(moments, y, "none")  # noqa: E731
+    loss = lambda moments, y: modes.append(model.training) or gaussian_nll(moments, y, "none")
     fit(model, line(), epochs=2, loss=loss, validation=line(4))
     assert modes == [True, False, True, False]
 
