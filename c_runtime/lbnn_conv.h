@@ -1,0 +1,417 @@
+/* lbnn_conv.h: 2-D convolution on moments; a 1-D convolution is one of height 1.
+ *
+ *     static const lbnn_conv_shape shape = {in channels, height, width,  out channels, height, width,
+ *                                           kernel h, w,  stride h, w,  padding h, w,
+ *                                           dilation h, w,  groups};
+ *     lbnn_conv2d(in_mean, in_var, w, out_mean, out_var, &shape)          any shape
+ *     lbnn_conv2d_point(in, w, out_mean, out_var, &shape)                 input without variance
+ *
+ * and faster ones with the same arguments, each with its _point form, for
+ *
+ *     lbnn_conv2d_3x3       kernel 3, stride 1, padding 1, dilation 1, groups 1, even number of output
+ *                           channels, at least 4 columns
+ *     lbnn_depthwise_3x3    the same with one input and one output channel in each group
+ *     lbnn_conv2d_1x1       kernel 1, stride 1, padding 0, groups 1, even number of output channels, at
+ *                           least 4 pixels
+ *
+ * Arrays are channels first (channel, row, column). Outputs must not overlap inputs.
+ *
+ * Weights are packed as in lbnn_linear.h, group after group; the "inputs" of an output channel are
+ * its taps in the order (input channel of the group, kernel row, kernel column).
+ */
+#ifndef LBNN_CONV_H
+#define LBNN_CONV_H
+
+#include "lbnn_linear.h"
+
+typedef struct {
+    int in_channels, in_height, in_width;
+    int out_channels, out_height, out_width;
+    int kernel_height, kernel_width;
+    int stride_height, stride_width;
+    int padding_height, padding_width;
+    int dilation_height, dilation_width;
+    int groups;
+} lbnn_conv_shape;
+
+/* The taps of a window along one axis that lie inside the input: `count` of them from tap `first`,
+ * which reads position `start`. */
+typedef struct {
+    int first, start, count;
+} lbnn_span;
+
+LBNN_INLINE lbnn_span lbnn_span_of(int position, int kernel, int dilation, int size)
+{
+    lbnn_span span;
+    span.first = 0;
+    span.start = position;
+    while (span.start < 0 && span.first < kernel) {
+        span.start += dilation;
+        span.first++;
+    }
+    span.count = kernel - span.first;
+    while (span.count > 0 && span.start + (span.count - 1) * dilation >= size) {
+        span.count--;
+    }
+    return span;
+}
+
+/* One pixel of a block of output channels; w is the block's first row, that of the bias. */
+LBNN_INLINE lbnn_sums lbnn_conv_pixel(int kind, const float *in_mean, const float *in_var, const float *w, int width,
+                                      const lbnn_conv_shape *s, int channels, lbnn_span y, lbnn_span x)
+{
+    lbnn_sums sums = lbnn_sums_bias(w, width);
+    for (int c = 0; c < channels; c++) {
+        for (int k = 0; k < y.count; k++) {
+            const int from = (c * s->in_height + y.start + k * s->dilation_height) * s->in_width + x.start;
+            const int tap = (c * s->kernel_height + y.first + k) * s->kernel_width + x.first;
+            sums = lbnn_sums_add(sums, kind, in_mean + from, in_var + from, s->dilation_width,
+                                 w + 2 * width * (tap + 1), width, x.count);
+        }
+    }
+    return sums;
+}
+
+/* The same for one output channel. */
+LBNN_INLINE lbnn_sum lbnn_conv_pixel_one(int kind, const float *in_mean, const float *in_var, const float *w, int width,
+                                         const lbnn_conv_shape *s, int channels, lbnn_span y, lbnn_span x)
+{
+    lbnn_sum sum = lbnn_sum_bias(w, width);
+    for (int c = 0; c < channels; c++) {
+        for (int k = 0; k < y.count; k++) {
+            const int from = (c * s->in_height + y.start + k * s->dilation_height) * s->in_width + x.start;
+            const int tap = (c * s->kernel_height + y.first + k) * s->kernel_width + x.first;
+            sum = lbnn_sum_add(sum, kind, in_mean + from, in_var + from, s->dilation_width,
+                               w + 2 * width * (tap + 1), width, x.count);
+        }
+    }
+    return sum;
+}
+
+/* One packed block of output channels, all pixels. */
+LBNN_INLINE void lbnn_conv_block(int kind, const float *in_mean, const float *in_var, const float *w, int width,
+                                 float *out_mean, float *out_var, const lbnn_conv_shape *s, int channels)
+{
+    const int plane = s->out_height * s->out_width;
+    for (int row = 0; row < s->out_height; row++) {
+        const lbnn_span y = lbnn_span_of(row * s->stride_height - s->padding_height, s->kernel_height,
+                                         s->dilation_height, s->in_height);
+        for (int column = 0; column < s->out_width; column++) {
+            const lbnn_span x = lbnn_span_of(column * s->stride_width - s->padding_width, s->kernel_width,
+                                             s->dilation_width, s->in_width);
+            const int pixel = row * s->out_width + column;
+            int o = 0;
+            for (; o + LBNN_BLOCK <= width; o += LBNN_BLOCK) {
+                const lbnn_sums sums = lbnn_conv_pixel(kind, in_mean, in_var, w + o, width, s, channels, y, x);
+                lbnn_lanes_scatter(out_mean + o * plane + pixel, plane, sums.mean);
+                lbnn_lanes_scatter(out_var + o * plane + pixel, plane, sums.var);
+            }
+            for (; o < width; o++) {
+                const lbnn_sum sum = lbnn_conv_pixel_one(kind, in_mean, in_var, w + o, width, s, channels, y, x);
+                out_mean[o * plane + pixel] = sum.mean;
+                out_var[o * plane + pixel] = sum.var;
+            }
+        }
+    }
+}
+
+LBNN_INLINE void lbnn_conv_groups(int kind, const float *in_mean, const float *in_var, const float *w, float *out_mean,
+                                  float *out_var, const lbnn_conv_shape *s)
+{
+    const int in_step = s->in_channels / s->groups;
+    const int out_step = s->out_channels / s->groups;
+    const int in_plane = s->in_height * s->in_width;
+    const int out_plane = s->out_height * s->out_width;
+    const int rows = in_step * s->kernel_height * s->kernel_width + 1;
+    for (int g = 0; g < s->groups; g++) {
+        for (int o = 0; o < out_step; o += LBNN_PACK) {
+            const int width = out_step - o < LBNN_PACK ? out_step - o : LBNN_PACK;
+            lbnn_conv_block(kind, in_mean, in_var, w, width, out_mean, out_var, s, in_step);
+            w += 2 * width * rows;
+            out_mean += width * out_plane;
+            out_var += width * out_plane;
+        }
+        in_mean += in_step * in_plane;
+        in_var += in_step * in_plane;
+    }
+}
+
+/* E' = E[b] + E * E[w];  V' = V[b] + S * V[w] + V * E[w]^2,  S = V + E^2  (* is convolution) */
+LBNN_KERNEL void lbnn_conv2d(const float *LBNN_RESTRICT in_mean, const float *LBNN_RESTRICT in_var,
+                               const float *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
+                               float *LBNN_RESTRICT out_var, const lbnn_conv_shape *shape)
+{
+    lbnn_conv_groups(LBNN_MOMENTS, in_mean, in_var, w, out_mean, out_var, shape);
+}
+
+/* E' = E[b] + x * E[w];  V' = V[b] + x^2 * V[w] */
+LBNN_KERNEL void lbnn_conv2d_point(const float *LBNN_RESTRICT in, const float *LBNN_RESTRICT w,
+                                     float *LBNN_RESTRICT out_mean, float *LBNN_RESTRICT out_var,
+                                     const lbnn_conv_shape *shape)
+{
+    lbnn_conv_groups(LBNN_POINT, in, in, w, out_mean, out_var, shape);
+}
+
+/* ---- fast paths for processors without vector registers ------------------------------------------
+ *
+ * Four pixels times two output channels: a weight serves four pixels, an input two channels. Sixteen
+ * sums, twelve numbers of the four inputs and the weight at hand fill the 32 registers of a Cortex-M4F. */
+
+#if !defined(LBNN_SIMD) && !defined(LBNN_OPTIMIZE_SIZE)
+#define LBNN_CONV_FOUR 1
+
+/* One input: E, V and S = V + E^2. */
+typedef struct {
+    float e, v, s;
+} lbnn_input;
+
+/* Sums of four pixels of one output channel. */
+typedef struct {
+    lbnn_quad mean, var;
+} lbnn_four;
+
+LBNN_INLINE lbnn_input lbnn_input_load(int kind, const float *mean, const float *var)
+{
+    lbnn_input x;
+    x.e = *mean;
+    x.v = kind == LBNN_MOMENTS ? *var : 0.0f;
+    x.s = kind == LBNN_MOMENTS ? x.v + x.e * x.e : x.e * x.e;
+    return x;
+}
+
+/* The input at an edge: outside there is a known zero. */
+LBNN_INLINE lbnn_input lbnn_input_edge(int kind, const float *mean, const float *var, int inside)
+{
+    lbnn_input x = {0.0f, 0.0f, 0.0f};
+    if (inside) {
+        x = lbnn_input_load(kind, mean, var);
+    }
+    return x;
+}
+
+LBNN_INLINE lbnn_four lbnn_four_bias(const float *row, int width)
+{
+    lbnn_four sums;
+    sums.mean.a = sums.mean.b = sums.mean.c = sums.mean.d = row[0];
+    sums.var.a = sums.var.b = sums.var.c = sums.var.d = row[width];
+    return sums;
+}
+
+/* Adds one weight times one input for each of the four pixels (the formula of lbnn_sums_add). */
+LBNN_INLINE lbnn_four lbnn_four_add(lbnn_four sums, int kind, lbnn_input a, lbnn_input b, lbnn_input c,
+                                    lbnn_input d, const float *row, int width)
+{
+    const float weight_mean = row[0];
+    const float weight_var = row[width];
+    sums.mean.a += a.e * weight_mean;
+    sums.mean.b += b.e * weight_mean;
+    sums.mean.c += c.e * weight_mean;
+    sums.mean.d += d.e * weight_mean;
+    if (kind == LBNN_MOMENTS) {
+        const float square = weight_mean * weight_mean;
+        sums.var.a += a.v * square;
+        sums.var.b += b.v * square;
+        sums.var.c += c.v * square;
+        sums.var.d += d.v * square;
+    }
+    sums.var.a += a.s * weight_var;
+    sums.var.b += b.s * weight_var;
+    sums.var.c += c.s * weight_var;
+    sums.var.d += d.s * weight_var;
+    return sums;
+}
+
+/* All pixels of one output channel, or of two (`pair`, a constant), which stand side by side in the
+ * packed rows: 3x3, stride 1, padding 1. The three taps of a kernel row overlap, so that six inputs
+ * serve twelve products. Rows outside the input are left out. A last block of columns that would be
+ * incomplete is moved to the left and computes some pixels twice. */
+LBNN_INLINE void lbnn_conv_3x3_channels(int kind, int pair, const float *in_mean, const float *in_var,
+                                        const float *w, int width, float *out_mean, float *out_var,
+                                        const lbnn_conv_shape *s, int channels)
+{
+    const int columns = s->in_width;
+    const int plane = s->in_height * columns;
+    const int step = 2 * width;
+    for (int row = 0; row < s->in_height; row++) {
+        const int first = row > 0 ? row - 1 : 0;
+        const int last = row + 1 < s->in_height ? row + 2 : s->in_height;
+        const int skip = 3 - (last - first);
+        for (int column = 0; column < columns; column += 4) {
+            if (column + 4 > columns) {
+                column = columns - 4;
+            }
+            const int here = row * columns + column;
+            const float *tap = w + step * (3 * (first - row) + 4);
+            const float *mean = in_mean + first * columns + column;
+            const float *var = in_var + first * columns + column;
+            lbnn_four left = lbnn_four_bias(w, width);
+            lbnn_four right = lbnn_four_bias(w + pair, width);
+            for (int c = 0; c < channels; c++) {
+                for (int y = first; y < last; y++) {
+                    const lbnn_input p = lbnn_input_edge(kind, mean - 1, var - 1, column > 0);
+                    const lbnn_input x0 = lbnn_input_load(kind, mean, var);
+                    const lbnn_input x1 = lbnn_input_load(kind, mean + 1, var + 1);
+                    const lbnn_input x2 = lbnn_input_load(kind, mean + 2, var + 2);
+                    left = lbnn_four_add(left, kind, p, x0, x1, x2, tap, width);
+                    if (pair) {
+                        right = lbnn_four_add(right, kind, p, x0, x1, x2, tap + 1, width);
+                    }
+                    const lbnn_input x3 = lbnn_input_load(kind, mean + 3, var + 3);
+                    left = lbnn_four_add(left, kind, x0, x1, x2, x3, tap + step, width);
+                    if (pair) {
+                        right = lbnn_four_add(right, kind, x0, x1, x2, x3, tap + step + 1, width);
+                    }
+                    const lbnn_input q = lbnn_input_edge(kind, mean + 4, var + 4, column + 4 < columns);
+                    left = lbnn_four_add(left, kind, x1, x2, x3, q, tap + 2 * step, width);
+                    if (pair) {
+                        right = lbnn_four_add(right, kind, x1, x2, x3, q, tap + 2 * step + 1, width);
+                    }
+                    tap += 3 * step;
+                    mean += columns;
+                    var += columns;
+                }
+                tap += 3 * step * skip;
+                mean += plane - columns * (last - first);
+                var += plane - columns * (last - first);
+            }
+            lbnn_quad_store(out_mean + here, left.mean);
+            lbnn_quad_store(out_var + here, left.var);
+            if (pair) {
+                lbnn_quad_store(out_mean + plane + here, right.mean);
+                lbnn_quad_store(out_var + plane + here, right.var);
+            }
+        }
+    }
+}
+
+/* All pixels of two output channels of a 1x1 convolution. */
+LBNN_INLINE void lbnn_conv_1x1_channels(int kind, const float *in_mean, const float *in_var, const float *w,
+                                        int width, float *out_mean, float *out_var, int plane, int channels)
+{
+    for (int pixel = 0; pixel < plane; pixel += 4) {
+        if (pixel + 4 > plane) {
+            pixel = plane - 4;
+        }
+        const float *mean = in_mean + pixel;
+        const float *var = in_var + pixel;
+        const float *tap = w + 2 * width;
+        lbnn_four left = lbnn_four_bias(w, width);
+        lbnn_four right = lbnn_four_bias(w + 1, width);
+        for (int c = 0; c < channels; c++) {
+            const lbnn_input x0 = lbnn_input_load(kind, mean, var);
+            const lbnn_input x1 = lbnn_input_load(kind, mean + 1, var + 1);
+            const lbnn_input x2 = lbnn_input_load(kind, mean + 2, var + 2);
+            const lbnn_input x3 = lbnn_input_load(kind, mean + 3, var + 3);
+            left = lbnn_four_add(left, kind, x0, x1, x2, x3, tap, width);
+            right = lbnn_four_add(right, kind, x0, x1, x2, x3, tap + 1, width);
+            mean += plane;
+            var += plane;
+            tap += 2 * width;
+        }
+        lbnn_quad_store(out_mean + pixel, left.mean);
+        lbnn_quad_store(out_var + pixel, left.var);
+        lbnn_quad_store(out_mean + plane + pixel, right.mean);
+        lbnn_quad_store(out_var + plane + pixel, right.var);
+    }
+}
+#endif
+
+/* Pairs of output channels through the packed blocks. */
+LBNN_INLINE void lbnn_conv_3x3(int kind, const float *in_mean, const float *in_var, const float *w,
+                               float *out_mean, float *out_var, const lbnn_conv_shape *s)
+{
+#ifdef LBNN_CONV_FOUR
+    const int plane = s->in_height * s->in_width;
+    const int rows = 9 * s->in_channels + 1;
+    for (int o = 0; o < s->out_channels; o += LBNN_PACK) {
+        const int width = s->out_channels - o < LBNN_PACK ? s->out_channels - o : LBNN_PACK;
+        for (int k = 0; k < width; k += 2) {
+            lbnn_conv_3x3_channels(kind, 1, in_mean, in_var, w + k, width, out_mean, out_var, s,
+                                   s->in_channels);
+            out_mean += 2 * plane;
+            out_var += 2 * plane;
+        }
+        w += 2 * width * rows;
+    }
+#else
+    lbnn_conv_groups(kind, in_mean, in_var, w, out_mean, out_var, s);
+#endif
+}
+
+LBNN_INLINE void lbnn_conv_depthwise(int kind, const float *in_mean, const float *in_var, const float *w,
+                                     float *out_mean, float *out_var, const lbnn_conv_shape *s)
+{
+#ifdef LBNN_CONV_FOUR
+    const int plane = s->in_height * s->in_width;
+    for (int c = 0; c < s->in_channels; c++) {
+        lbnn_conv_3x3_channels(kind, 0, in_mean + c * plane, in_var + c * plane, w + 20 * c, 1,
+                               out_mean + c * plane, out_var + c * plane, s, 1);
+    }
+#else
+    lbnn_conv_groups(kind, in_mean, in_var, w, out_mean, out_var, s);
+#endif
+}
+
+LBNN_INLINE void lbnn_conv_1x1(int kind, const float *in_mean, const float *in_var, const float *w,
+                               float *out_mean, float *out_var, const lbnn_conv_shape *s)
+{
+#ifdef LBNN_CONV_FOUR
+    const int plane = s->in_height * s->in_width;
+    for (int o = 0; o < s->out_channels; o += LBNN_PACK) {
+        const int width = s->out_channels - o < LBNN_PACK ? s->out_channels - o : LBNN_PACK;
+        for (int k = 0; k < width; k += 2) {
+            lbnn_conv_1x1_channels(kind, in_mean, in_var, w + k, width, out_mean, out_var, plane,
+                                   s->in_channels);
+            out_mean += 2 * plane;
+            out_var += 2 * plane;
+        }
+        w += 2 * width * (s->in_channels + 1);
+    }
+#else
+    lbnn_conv_groups(kind, in_mean, in_var, w, out_mean, out_var, s);
+#endif
+}
+
+LBNN_KERNEL void lbnn_conv2d_3x3(const float *LBNN_RESTRICT in_mean, const float *LBNN_RESTRICT in_var,
+                        const float *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
+                        float *LBNN_RESTRICT out_var, const lbnn_conv_shape *shape)
+{
+    lbnn_conv_3x3(LBNN_MOMENTS, in_mean, in_var, w, out_mean, out_var, shape);
+}
+
+LBNN_KERNEL void lbnn_conv2d_3x3_point(const float *LBNN_RESTRICT in, const float *LBNN_RESTRICT w,
+                        float *LBNN_RESTRICT out_mean, float *LBNN_RESTRICT out_var,
+                        const lbnn_conv_shape *shape)
+{
+    lbnn_conv_3x3(LBNN_POINT, in, in, w, out_mean, out_var, shape);
+}
+
+LBNN_KERNEL void lbnn_depthwise_3x3(const float *LBNN_RESTRICT in_mean, const float *LBNN_RESTRICT in_var,
+                        const float *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
+                        float *LBNN_RESTRICT out_var, const lbnn_conv_shape *shape)
+{
+    lbnn_conv_depthwise(LBNN_MOMENTS, in_mean, in_var, w, out_mean, out_var, shape);
+}
+
+LBNN_KERNEL void lbnn_depthwise_3x3_point(const float *LBNN_RESTRICT in, const float *LBNN_RESTRICT w,
+                        float *LBNN_RESTRICT out_mean, float *LBNN_RESTRICT out_var,
+                        const lbnn_conv_shape *shape)
+{
+    lbnn_conv_depthwise(LBNN_POINT, in, in, w, out_mean, out_var, shape);
+}
+
+LBNN_KERNEL void lbnn_conv2d_1x1(const float *LBNN_RESTRICT in_mean, const float *LBNN_RESTRICT in_var,
+                        const float *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
+                        float *LBNN_RESTRICT out_var, const lbnn_conv_shape *shape)
+{
+    lbnn_conv_1x1(LBNN_MOMENTS, in_mean, in_var, w, out_mean, out_var, shape);
+}
+
+LBNN_KERNEL void lbnn_conv2d_1x1_point(const float *LBNN_RESTRICT in, const float *LBNN_RESTRICT w,
+                        float *LBNN_RESTRICT out_mean, float *LBNN_RESTRICT out_var,
+                        const lbnn_conv_shape *shape)
+{
+    lbnn_conv_1x1(LBNN_POINT, in, in, w, out_mean, out_var, shape);
+}
+
+#endif

@@ -1,0 +1,116 @@
+/* lbnn_pool.h: average pooling on moments and on points.
+ *
+ *     static const lbnn_pool_shape shape = {channels, in height, width, out height, width,
+ *                                           kernel h, w, stride h, w, padding h, w, count_include_pad};
+ *     lbnn_avg_pool(in_mean, in_var, out_mean, out_var, &shape)
+ *     lbnn_avg_pool_point(in, out, &shape)
+ *     lbnn_avg_pool_2x2(in_mean, in_var, out_mean, out_var, &shape)       kernel 2, stride 2, padding 0,
+ *     lbnn_avg_pool_2x2_point(in, out, &shape)                            not in ceil mode: faster
+ *
+ * Ceil mode needs no flag: it only makes out height and width larger. In place (out == in, the same
+ * offset) is allowed when padding is 0: an output is written at or before the first element of its
+ * own window, and no later window reads it.
+ */
+#ifndef LBNN_POOL_H
+#define LBNN_POOL_H
+
+#include "lbnn.h"
+
+typedef struct {
+    int channels;
+    int in_height, in_width;
+    int out_height, out_width;
+    int kernel_height, kernel_width;
+    int stride_height, stride_width;
+    int padding_height, padding_width;
+    int count_include_pad; /* 1: padded positions count in the divisor, as in PyTorch's default */
+} lbnn_pool_shape;
+
+/* A window along one axis: positions [first, last) of the input, `size` of them in the divisor. */
+typedef struct {
+    int first, last, size;
+} lbnn_window;
+
+LBNN_INLINE lbnn_window lbnn_window_of(int out, int kernel, int stride, int padding, int in_size, int with_pad)
+{
+    const int first = out * stride - padding;
+    const int last = first + kernel < in_size + padding ? first + kernel : in_size + padding;
+    lbnn_window window;
+    window.first = first > 0 ? first : 0;
+    window.last = last < in_size ? last : in_size;
+    window.size = with_pad ? last - first : window.last - window.first;
+    return window;
+}
+
+/* x' = scale * sum over the window, for all windows of all planes; scale is 1 / n or, with `squared` (a
+ * constant), 1 / n^2. */
+LBNN_INLINE void lbnn_pool_planes(const float *in, float *out, const lbnn_pool_shape *s, int squared)
+{
+    for (int c = 0; c < s->channels; c++) {
+        for (int row = 0; row < s->out_height; row++) {
+            const lbnn_window y = lbnn_window_of(row, s->kernel_height, s->stride_height, s->padding_height,
+                                                 s->in_height, s->count_include_pad);
+            for (int column = 0; column < s->out_width; column++) {
+                const lbnn_window x = lbnn_window_of(column, s->kernel_width, s->stride_width,
+                                                     s->padding_width, s->in_width, s->count_include_pad);
+                const float scale = 1.0f / (float)(y.size * x.size);
+                float sum = 0.0f;
+                for (int at = y.first; at < y.last; at++) {
+                    const float *from = in + at * s->in_width;
+                    for (int i = x.first; i < x.last; i++) {
+                        sum += from[i];
+                    }
+                }
+                *out++ = squared ? scale * scale * sum : scale * sum;
+            }
+        }
+        in += s->in_height * s->in_width;
+    }
+}
+
+/* The same for windows of 2x2 that do not overlap. */
+LBNN_INLINE void lbnn_pool_planes_2x2(const float *in, float *out, const lbnn_pool_shape *s, float scale)
+{
+    for (int c = 0; c < s->channels; c++) {
+        for (int row = 0; row < s->out_height; row++) {
+            const float *upper = in + 2 * row * s->in_width;
+            const float *lower = upper + s->in_width;
+            for (int column = 0; column < s->out_width; column++) {
+                *out++ = scale * (upper[0] + upper[1] + lower[0] + lower[1]);
+                upper += 2;
+                lower += 2;
+            }
+        }
+        in += s->in_height * s->in_width;
+    }
+}
+
+/* E' = sum(E) / n;  V' = sum(V) / n^2, n the divisor of that window */
+LBNN_KERNEL void lbnn_avg_pool(const float *in_mean, const float *in_var, float *out_mean, float *out_var,
+                               const lbnn_pool_shape *shape)
+{
+    lbnn_pool_planes(in_mean, out_mean, shape, 0);
+    lbnn_pool_planes(in_var, out_var, shape, 1);
+}
+
+/* x' = sum(x) / n */
+LBNN_KERNEL void lbnn_avg_pool_point(const float *in, float *out, const lbnn_pool_shape *shape)
+{
+    lbnn_pool_planes(in, out, shape, 0);
+}
+
+/* E' = sum(E) / 4;  V' = sum(V) / 16 */
+LBNN_KERNEL void lbnn_avg_pool_2x2(const float *in_mean, const float *in_var, float *out_mean, float *out_var,
+                                   const lbnn_pool_shape *shape)
+{
+    lbnn_pool_planes_2x2(in_mean, out_mean, shape, 0.25f);
+    lbnn_pool_planes_2x2(in_var, out_var, shape, 0.0625f);
+}
+
+/* x' = sum(x) / 4 */
+LBNN_KERNEL void lbnn_avg_pool_2x2_point(const float *in, float *out, const lbnn_pool_shape *shape)
+{
+    lbnn_pool_planes_2x2(in, out, shape, 0.25f);
+}
+
+#endif

@@ -1,0 +1,128 @@
+"""Packing of weights into the order in which the C kernels read them, and the choice of kernels by shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float32]
+
+PACK = 8
+"""Outputs that share a row of packed weights; LBNN_PACK in lbnn.h."""
+
+
+def pack_weights(
+    weight_mean: FloatArray,
+    weight_var: FloatArray,
+    bias_mean: FloatArray | None = None,
+    bias_var: FloatArray | None = None,
+    groups: int = 1,
+) -> FloatArray:
+    """Packs a layer in PyTorch's layout (out, in / groups, *kernel) for lbnn_linear* and lbnn_conv2d*.
+
+    Group after group, blocks of PACK outputs; a block is a row for the bias and one for each input, a
+    row is the block's means and then its variances. A missing bias is zero. The result has
+    2 * out * (in / groups * kernel + 1) elements, 8 bytes for each weight and each bias.
+    """
+    mean = _with_bias(weight_mean, bias_mean)
+    var = _with_bias(weight_var, bias_var)
+    blocks = [
+        np.concatenate([mean[rows], var[rows]]).T.reshape(-1) for rows in _blocks(len(mean), groups)
+    ]
+    return np.ascontiguousarray(np.concatenate(blocks), dtype=np.float32)
+
+
+def packed_length(out_len: int, inputs_per_output: int) -> int:
+    """Floats in a packed layer: a mean and a variance for each weight and each bias."""
+    return 2 * out_len * (inputs_per_output + 1)
+
+
+def _with_bias(weight: FloatArray, bias: FloatArray | None) -> FloatArray:
+    """(out, 1 + inputs): the bias is the weight of an input that is always 1."""
+    rows = np.asarray(weight, dtype=np.float32).reshape(len(weight), -1)
+    first = np.zeros(len(rows), np.float32) if bias is None else np.asarray(bias, np.float32)
+    return np.concatenate([first[:, None], rows], axis=1)
+
+
+def _blocks(out_len: int, groups: int) -> list[slice]:
+    """Rows of each block: at most PACK, never across a group."""
+    step = out_len // groups
+    return [
+        slice(start, min(start + PACK, group + step))
+        for group in range(0, out_len, step)
+        for start in range(group, group + step, PACK)
+    ]
+
+
+@dataclass(frozen=True)
+class ConvShape:
+    """lbnn_conv_shape of lbnn_conv.h, its members in the same order."""
+
+    in_channels: int
+    in_height: int
+    in_width: int
+    out_channels: int
+    out_height: int
+    out_width: int
+    kernel_height: int
+    kernel_width: int
+    stride_height: int
+    stride_width: int
+    padding_height: int
+    padding_width: int
+    dilation_height: int
+    dilation_width: int
+    groups: int
+
+
+@dataclass(frozen=True)
+class PoolShape:
+    """lbnn_pool_shape of lbnn_pool.h, its members in the same order."""
+
+    channels: int
+    in_height: int
+    in_width: int
+    out_height: int
+    out_width: int
+    kernel_height: int
+    kernel_width: int
+    stride_height: int
+    stride_width: int
+    padding_height: int
+    padding_width: int
+    count_include_pad: int
+
+
+def conv_kernel(shape: ConvShape) -> str:
+    """The fastest kernel for a convolution of moments; the point form has the suffix _point."""
+    if _window(shape) == (1, 1, 1, 1, 0, 0, 1, 1) and _pairs(shape) and shape.in_height * shape.in_width >= 4:
+        return "lbnn_conv2d_1x1"
+    if _window(shape) == (3, 3, 1, 1, 1, 1, 1, 1) and shape.in_width >= 4:
+        if _pairs(shape):
+            return "lbnn_conv2d_3x3"
+        if shape.groups == shape.in_channels == shape.out_channels:
+            return "lbnn_depthwise_3x3"
+    return "lbnn_conv2d"
+
+
+def pool_kernel(shape: PoolShape) -> str:
+    """The fastest kernel for average pooling of moments; the point form has the suffix _point."""
+    window = (shape.kernel_height, shape.kernel_width, shape.stride_height, shape.stride_width)
+    inside = 2 * shape.out_height <= shape.in_height and 2 * shape.out_width <= shape.in_width
+    unpadded = shape.padding_height == shape.padding_width == 0
+    return "lbnn_avg_pool_2x2" if window == (2, 2, 2, 2) and inside and unpadded else "lbnn_avg_pool"
+
+
+def _window(shape: ConvShape) -> tuple[int, ...]:
+    """Kernel, stride, padding and dilation."""
+    return (
+        shape.kernel_height, shape.kernel_width, shape.stride_height, shape.stride_width,
+        shape.padding_height, shape.padding_width, shape.dilation_height, shape.dilation_width,
+    )  # fmt: skip
+
+
+def _pairs(shape: ConvShape) -> bool:
+    """Output channels can be computed two at a time."""
+    return shape.groups == 1 and shape.out_channels % 2 == 0
