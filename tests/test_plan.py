@@ -1,0 +1,230 @@
+"""The memory plan: nothing is overwritten while it is needed, and no float is wasted on chains."""
+
+from math import prod
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lbnn.graph import INPUT, Graph, GraphBuilder
+from lbnn.moments import Moments
+from lbnn.plan import ALIASES, IN_PLACE, MEAN, VAR, WORK, Block, greedy_by_size, lower_bound, pack, plan
+
+
+def gaussian(*shape):
+    return Moments(np.zeros(shape), np.ones(shape))
+
+
+def linear(builder, source, size):
+    width = builder.values[source].shape[-1]
+    params = {"weight": gaussian(size, width), "bias": gaussian(size)}
+    return builder.add("linear", "linear", [source], params=params)
+
+
+def pool(builder, source, size=2, padding=0):
+    attrs = dict(kernel_size=(size,), stride=(size,), padding=(padding,), ceil_mode=True, count_include_pad=False)
+    return builder.add("pool", "avg_pool", [source], attrs)
+
+
+def affine(builder, source):
+    return builder.add("affine", "affine", [source], params={"scale": np.array(2.0), "shift": np.array(1.0)})
+
+
+def activation(builder, source):
+    return builder.add("act", "leaky_relu", [source], {"negative_slope": 0.1})
+
+
+def chain(sizes, random=False, decorate=lambda builder, value: value):
+    builder = GraphBuilder("chain", (sizes[0],), random)
+    value = INPUT
+    for size in sizes[1:]:
+        value = decorate(builder, linear(builder, value, size))
+    return builder.finish(value)
+
+
+@st.composite
+def graphs(draw):
+    """Branching networks of every operator that shares memory."""
+    builder = GraphBuilder("random", (draw(st.integers(1, 6)), 4), draw(st.booleans()))
+    values = [INPUT]
+    for _ in range(draw(st.integers(1, 14))):
+        source = draw(st.sampled_from(values[-4:]))
+        shape = builder.values[source].shape
+        same = [name for name in values if builder.values[name].shape == shape]
+        kind = draw(st.sampled_from(["linear", "act", "affine", "add", "concat", "concat1", "flatten", "pool", "head"]))
+        if kind == "linear":
+            value = linear(builder, source, draw(st.integers(1, 8)))
+        elif kind == "add":
+            value = builder.add("add", "add", [source, draw(st.sampled_from(same))])
+        elif kind == "concat" or kind == "concat1" and len(shape) == 2:
+            parts = draw(st.lists(st.sampled_from(same), min_size=1, max_size=3))
+            value = builder.add("concat", "concat", [source, *parts], {"axis": int(kind == "concat1")})
+        elif kind == "flatten":
+            value = builder.add("flatten", "flatten", [source])
+        elif kind == "pool" and len(shape) == 2:
+            value = pool(builder, source, padding=draw(st.integers(0, 1)))
+        elif kind == "head" and shape[0] % 2 == 0:
+            value = builder.add("head", "variance_head", [source])
+        else:
+            value = (activation if kind == "act" else affine)(builder, source)
+        values.append(value)
+    return builder.finish(values[-1])
+
+
+def parts(graph, name):
+    return (MEAN, VAR) if graph.values[name].random else (MEAN,)
+
+
+def run(graph, found):
+    """Runs a plan on labels instead of numbers: every operator must find what its inputs' makers wrote."""
+    memory, labels = {}, {}
+
+    def cells(key):
+        place = found.places[key]
+        return [(place.base, place.offset + i) for i in range(prod(graph.values[key[0]].shape))]
+
+    def expect(key):
+        assert [memory.get(cell) for cell in cells(key)] == labels[key], f"{key} was overwritten"
+
+    def write(key, content):
+        labels[key] = content
+        memory.update(zip(cells(key), content, strict=True))
+
+    for part in parts(graph, INPUT):
+        write((INPUT, part), [(INPUT, part, i) for i in range(len(cells((INPUT, part))))])
+    for node in graph.nodes:
+        for name in node.inputs:
+            for part in parts(graph, name):
+                expect((name, part))
+        aliases = {part: (node.inputs[at], source) for part, at, source in ALIASES.get(node.op, ())}
+        for part in parts(graph, node.name):
+            key = (node.name, part)
+            if part in aliases:
+                assert found.places[key] == found.places[aliases[part]]
+                labels[key] = labels[aliases[part]]
+                continue
+            check_overlap(node, part, cells(key), cells, graph)
+            write(key, [(node.name, part, i) for i in range(len(cells(key)))])
+    for part in parts(graph, graph.output):
+        expect((graph.output, part))
+
+
+def check_overlap(node, part, written, cells, graph):
+    """A result lies on an input only where its kernel may work in place, or where the input is already its part."""
+    for at, name in enumerate(node.inputs):
+        for source in parts(graph, name):
+            read = cells((name, source))
+            if set(read) & set(written):
+                assert source == part and read[0][0] == WORK
+                if node.op.startswith("concat"):
+                    before = sum(prod(graph.values[other].shape) for other in node.inputs[:at])
+                    assert written[before : before + len(read)] == read
+                else:
+                    assert written == read[: len(written)]
+                    assert (
+                        at in IN_PLACE.get(node.op, ())
+                        or node.op.startswith("avg_pool")
+                        and not any(node.attrs["padding"])
+                    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs())
+def test_no_value_is_overwritten_while_it_is_needed(graph):
+    found = plan(graph)
+    run(graph, found)
+    assert found.bound <= found.size
+    assert all(
+        p.offset + prod(graph.values[n].shape) <= found.size for (n, _), p in found.places.items() if p.base == WORK
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 50), min_size=2, max_size=9), st.booleans())
+def test_a_chain_needs_no_more_than_its_two_largest_neighbours(sizes, random):
+    found = plan(chain(sizes, random, decorate=activation))
+    pairs = zip([0, *sizes[1:]], sizes[1:], strict=False)
+    assert found.size == found.bound == max(2 * (a + b) for a, b in pairs)
+
+
+@st.composite
+def bodies(draw):
+    def block(at):
+        first = draw(st.integers(0, 8))
+        return Block(at, draw(st.integers(1, 20)), first, first + draw(st.integers(0, 5)))
+
+    return [[block(0)] for _ in range(draw(st.integers(1, 9)))]
+
+
+@settings(max_examples=100, deadline=None)
+@given(bodies())
+def test_packing_is_between_the_lower_bound_and_greedy_by_size(bodies):
+    offsets = pack(bodies)
+    placed = [block.moved(at) for at, body in zip(offsets, bodies, strict=True) for block in body]
+    assert not any(a.meets(b) for i, a in enumerate(placed) for b in placed[i + 1 :])
+    top = max(block.offset + block.size for block in placed)
+    assert lower_bound(bodies) <= top <= greedy_by_size(bodies)
+
+
+def test_search_beats_greedy_by_size_where_greedy_is_not_best():
+    sizes = [(4, 0, 0), (5, 3, 6), (3, 2, 2), (4, 0, 3), (4, 0, 2), (3, 1, 2)]
+    bodies = [[Block(0, size, first, last)] for size, first, last in sizes]
+    top = max(at + body[0].size for at, body in zip(pack(bodies), bodies, strict=True))
+    assert (top, lower_bound(bodies), greedy_by_size(bodies)) == (14, 14, 16)
+
+
+def test_pointwise_operators_work_in_place():
+    graph = chain([3, 7], decorate=lambda b, v: activation(b, affine(b, v)))
+    assert plan(graph).size == 2 * 7
+
+
+def test_pooling_shrinks_in_place():
+    builder = GraphBuilder("pool", (4, 16), random=False)
+    value = builder.add("lift", "lift", [INPUT])
+    graph = builder.finish(pool(builder, affine(builder, value)))
+    assert plan(graph).size == 2 * 64
+
+
+def test_a_sum_overwrites_the_branch_that_ends():
+    builder = GraphBuilder("residual", (4,), random=False)
+    trunk = linear(builder, INPUT, 8)
+    branch = linear(builder, trunk, 8)
+    graph = builder.finish(builder.add("add", "add", [trunk, branch]))
+    assert plan(graph).size == 2 * (8 + 8)
+
+
+def test_the_parts_of_a_concatenation_are_written_in_place():
+    builder = GraphBuilder("cat", (4,), random=False)
+    branches = [activation(builder, linear(builder, INPUT, size)) for size in (3, 5)]
+    graph = builder.finish(builder.add("cat", "concat", branches, {"axis": 0}))
+    found = plan(graph)
+    assert found.size == 2 * 8
+    assert found.places["act_2", MEAN].offset == found.places["cat", MEAN].offset + 3
+
+
+def test_scratch_is_separate_from_everything_alive():
+    graph = chain([3, 7, 5])
+    found = plan(graph, scratch={"linear_2": 11})
+    assert found.size == 2 * (7 + 5) + 11
+
+
+def test_the_callers_input_is_never_written():
+    builder = GraphBuilder("input", (4,), random=True)
+    graph = builder.finish(activation(builder, INPUT))
+    found = plan(graph)
+    assert found.places[INPUT, MEAN].base == INPUT and found.places["act", MEAN].base == WORK
+
+
+def test_the_plan_prints_one_line_for_each_array():
+    text = str(plan(chain([3, 7])))
+    assert text.splitlines()[0] == "work buffer: 14 floats, 56 bytes (lower bound 14 floats)"
+    assert "linear.mean  [0, 7)" in text and "linear.var   [7, 14)" in text
+
+
+def test_a_deep_network_reaches_its_lower_bound():
+    found = plan(chain([8] * 100))
+    assert found.size == found.bound == 32
+
+
+def test_a_graph_without_nodes_needs_no_memory():
+    assert plan(Graph("empty", GraphBuilder("empty", (3,), True).input, (), INPUT)).size == 0
