@@ -25,8 +25,8 @@ def write_file(path: str | Path, data: Content, force: bool = False) -> Path:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(_bytes(data))
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, path)
+            Path(temporary).chmod(0o666 & ~_umask())
+            Path(temporary).replace(path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
@@ -74,12 +74,12 @@ def _swap(temporary: Path, path: Path) -> None:
     """The old folder out of the way, the new one in; if that fails the old one comes back."""
     old = temporary / "old"
     if path.exists():
-        os.replace(path, old)
+        path.replace(old)
     try:
-        os.replace(temporary / "new", path)
+        (temporary / "new").replace(path)
     except OSError:
         if old.exists():
-            os.replace(old, path)
+            old.replace(path)
         raise
 
 

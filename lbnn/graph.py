@@ -118,7 +118,7 @@ def _lookup(name: str, values: Mapping[str, Value]) -> Value:
 
 
 def _check_inputs(op: Op, inputs: list[Value]) -> None:
-    if op.arity is None and len(inputs) < 1 or op.arity is not None and len(inputs) != op.arity:
+    if (op.arity is None and len(inputs) < 1) or (op.arity is not None and len(inputs) != op.arity):
         raise LbnnError(f"{op.name} takes {op.arity or 'at least one'} input(s), got {len(inputs)}")
     kinds = [value.random for value in inputs]
     wanted = [True, False] if op.name == "shift" else [not op.point_inputs] * len(inputs)
@@ -186,14 +186,18 @@ class GraphBuilder:
 
     def _form(self, op: Op, attrs: dict[str, Any], names: list[str]) -> tuple[Op, dict[str, Any], list[str]]:
         random = [self.values[name].random for name in names if name in self.values]
-        if op.point_inputs or op.name == "shift" and random == [True, False] or all(random):
+        if op.point_inputs or (op.name == "shift" and random == [True, False]) or all(random):
             return op, attrs, names
         if not any(random):
             general = ops.find("add") if op.name == "shift" else op
             return *general.at_points(attrs), names
         if op.name in ("add", "shift"):
             return ops.find("shift"), attrs, names if random[0] else names[::-1]
-        return op, attrs, [name if self.values[name].random else self.add(f"{name}_lifted", "lift", [name]) for name in names]
+        return (
+            op,
+            attrs,
+            [name if self.values[name].random else self.add(f"{name}_lifted", "lift", [name]) for name in names],
+        )
 
 
 def rebuild(graph: Graph, nodes: Iterable[Node], output: str | None = None, random: bool | None = None) -> Graph:

@@ -139,18 +139,19 @@ def test_quadrature_has_positive_ordered_terms() -> None:
     assert len(special.TAIL_NODES) == len(special.TAIL_WEIGHTS)
 
 
-# float32 adds the rounding of (x + t)^2 / 2 before the exponential: 20 * 2^-24 = 1.2e-6 where J2(5) comes from
-@pytest.mark.parametrize(("dtype", "bound"), [(np.float64, 2.2e-7), (np.float32, 1.8e-6)])
-def test_quadrature_reaches_its_relative_accuracy(dtype: type, bound: float) -> None:
-    x = grid(5.0, dtype)
+# float32 adds the rounding of (x + t)^2 / 2 before the exponential: 20 * 2^-24 = 1.2e-6 at 5, 40 * 2^-24 at 8.5
+@pytest.mark.parametrize(
+    ("end", "dtype", "bound"), [(8.5, np.float64, 2.2e-7), (5.0, np.float32, 1.8e-6), (8.5, np.float32, 4e-6)]
+)
+def test_quadrature_reaches_its_relative_accuracy(end: float, dtype: type, bound: float) -> None:
+    x = grid(end, dtype)
     assert max(relative_errors(quadrature(x), x).values()) < bound
 
 
 def test_quadrature_falls_off_gracefully_beyond_its_reach() -> None:
-    x = np.append(np.linspace(5, 37, 2000), [1e3, np.inf])
+    x = np.append(np.linspace(8.5, 37, 2000), [1e3, np.inf])
     error = np.abs(quadrature(x) - special.numpy_tail_moments(x))
-    assert np.all(error <= 8e-7 * exact(np.array([5.0])))
-    assert np.all(error <= 6e-8 * exact(np.array([4.5])))
+    assert np.all(error <= 3e-7 * exact(np.array([8.5])))
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +168,8 @@ def fit_tail() -> ModuleType:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_ratio_tables_are_those_the_tool_derives(fit_tail: ModuleType, dtype: torch.dtype) -> None:
     derived = fit_tail.fit_ratio(fit_tail.RATIO_FITS[str(dtype).removeprefix("torch.")])
-    assert tuple(map(tuple, derived)) == special.RATIO_TABLES[dtype]
+    for part, stored in zip(derived, special.RATIO_TABLES[dtype], strict=True):
+        np.testing.assert_allclose(part, stored, rtol=1e-5)
     assert min(min(part) for part in derived) > 0
 
 

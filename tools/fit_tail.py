@@ -35,7 +35,7 @@ class RatioFit:
 
 
 RATIO_FITS = {"float32": RatioFit(4, 10.5, 4.5), "float64": RatioFit(10, 39.0, 5.0)}
-QUADRATURE_POINTS, QUADRATURE_REACH = 6, 5.0
+QUADRATURE_POINTS, QUADRATURE_REACH = 7, 8.5
 
 
 def exact_moments(x: mp.mpf) -> tuple[mp.mpf, mp.mpf, mp.mpf]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lbnn import ops
-from lbnn.graph import INPUT, Graph
+from lbnn.graph import INPUT, Graph, Node
 from lbnn.moments import Moments
 from lbnn.ops import ConvGeometry, TailRow, Window
 from lbnn.special import numpy_tail_moments
@@ -66,7 +66,8 @@ class NumpyNamespace:
 
     def softplus(self, x: Array) -> Array:
         """log(1 + exp(x))."""
-        return np.logaddexp(0.0, x)
+        out: Array = np.logaddexp(0.0, x)
+        return out
 
     def where_negative(self, x: Array, below: Any, above: Any) -> Array:
         """Selection by sign."""
@@ -99,7 +100,7 @@ def _windows(x: Array, kernel: Sequence[int], stride: Sequence[int], dilation: S
     """All windows: (N, C, *positions, *kernel)."""
     rank = len(kernel)
     extents = tuple(step * (extent - 1) + 1 for extent, step in zip(kernel, dilation, strict=True))
-    view = np.lib.stride_tricks.sliding_window_view(x, extents, axis=_spatial_axes(rank))  # type: ignore[call-overload]
+    view = np.lib.stride_tricks.sliding_window_view(x, extents, axis=_spatial_axes(rank))
     positions = tuple(slice(None, None, jump) for jump in stride)
     taps = tuple(slice(None, None, step) for step in dilation)
     windows: Array = view[(slice(None), slice(None), *positions, *taps)]
@@ -127,8 +128,13 @@ def evaluate(graph: Graph, mean: Any, var: Any = None) -> dict[str, Any]:
     values: dict[str, Any] = {INPUT: random if graph.input.random else mean}
     for node in graph.nodes:
         inputs = [values[name] for name in node.inputs]
-        values[node.name] = ops.find(node.op).formula(NUMPY, *inputs, **node.params, **node.attrs)
+        values[node.name] = evaluate_node(node, inputs)
     return values
+
+
+def evaluate_node(node: Node, inputs: Sequence[Any]) -> Any:
+    """One operator on a batch of values."""
+    return ops.find(node.op).formula(NUMPY, *inputs, **node.params, **node.attrs)
 
 
 def predict(graph: Graph, mean: Any, var: Any = None) -> Moments[Array]:

@@ -110,7 +110,7 @@ def _like(value: Any, x: Tensor) -> Tensor:
 
 def _combine(row: TailRow, moments: Sequence[Tensor]) -> Any:
     terms = [factor * moment for factor, moment in zip(row[1:], moments, strict=True) if factor != 0.0]
-    return sum(terms[1:], start=terms[0] + row[0] if row[0] else terms[0])
+    return sum(terms, start=row[0]) if terms else torch.full_like(moments[0], row[0])
 
 
 TORCH = TorchNamespace()

@@ -255,6 +255,34 @@ class Concat(Layer):
         return {"axis": self.dim - 1}
 
 
+class Constant(Layer):
+    """A known value that is part of the model: the same for each sample of the batch that it is called with."""
+
+    op = "constant"
+    value: Tensor
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.register_buffer("value", torch.as_tensor(value, dtype=torch.get_default_dtype()).clone())
+
+    def op_params(self) -> dict[str, Any]:
+        """The value."""
+        return {"value": self.value}
+
+    def forward(self, *inputs: Value) -> Value:
+        """The value, once for each sample."""
+        (x,) = inputs
+        if hasattr(x, "record_layer"):
+            return x.record_layer(self, ())
+        return self.value.expand(x.shape[0], *self.value.shape)
+
+
+class Lift(Layer):
+    """A known value as Moments: variance zero."""
+
+    op = "lift"
+
+
 class VarianceHead(Layer):
     """Learned variance: features (mu, s) give mean E[mu] and total variance V[mu] + softplus(E[s])."""
 

@@ -57,8 +57,7 @@ def windows(
     torch counts the declared padding if asked to, never what ceil mode adds behind it.
     """
     axes = [
-        _axis(*axis, ceil_mode, count_include_pad)
-        for axis in zip(spatial, kernel_size, stride, padding, strict=True)
+        _axis(*axis, ceil_mode, count_include_pad) for axis in zip(spatial, kernel_size, stride, padding, strict=True)
     ]
     divisor = np.array([float(np.prod(counts)) for counts in product(*(counts for _, counts in axes))])
     window = Window(kernel_size, stride, tuple(pads for pads, _ in axes))
@@ -90,31 +89,37 @@ def avg_pool_shape(
     """(C, *spatial) -> (C, *spatial'), as in torch."""
     rank = len(kernel_size)
     if len(x) != rank + 1 or len(stride) != rank or len(padding) != rank:
-        raise LbnnError(f"avg_pool: input {x} does not fit kernel_size {kernel_size}, stride {stride}, padding {padding}")
+        raise LbnnError(
+            f"avg_pool: input {x} does not fit kernel_size {kernel_size}, stride {stride}, padding {padding}"
+        )
     if min(*kernel_size, *stride) < 1 or min(padding) < 0:
         raise LbnnError("avg_pool: kernel_size and stride must be at least 1 and padding at least 0")
     if any(2 * pad > extent for pad, extent in zip(padding, kernel_size, strict=True)):
         raise LbnnError("avg_pool: padding must be at most half of kernel_size")
-    spatial = tuple(
-        pooled_size(*axis, ceil_mode) for axis in zip(x[1:], kernel_size, stride, padding, strict=True)
-    )
+    spatial = tuple(pooled_size(*axis, ceil_mode) for axis in zip(x[1:], kernel_size, stride, padding, strict=True))
     if min(spatial) < 1:
         raise LbnnError(f"avg_pool: the window {kernel_size} is larger than the padded input {x[1:]}")
     return (x[0], *spatial)
 
 
-def _oracle(
-    x: Any, kernel_size: Shape, stride: Shape, padding: Shape, ceil_mode: bool, count_include_pad: bool
-) -> Any:
+def _oracle(x: Any, kernel_size: Shape, stride: Shape, padding: Shape, ceil_mode: bool, count_include_pad: bool) -> Any:
     function: Any = F.avg_pool1d if len(kernel_size) == 1 else F.avg_pool2d
     return function(x[None], kernel_size, stride, padding, ceil_mode, count_include_pad)[0]
 
 
 def _samples() -> tuple[Sample, ...]:
-    shapes = (((2, 7), (3,), (2,), (1,)), ((1, 6), (2,), (2,), (0,)), ((1, 5, 6), (2, 3), (2, 2), (1, 1)),
-              ((2, 4, 4), (2, 2), (2, 2), (0, 0)), ((1, 3, 5), (3, 5), (3, 5), (0, 0)), ((1, 5, 5), (3, 3), (2, 2), (1, 0)))
+    shapes = (
+        ((2, 7), (3,), (2,), (1,)),
+        ((1, 6), (2,), (2,), (0,)),
+        ((1, 5, 6), (2, 3), (2, 2), (1, 1)),
+        ((2, 4, 4), (2, 2), (2, 2), (0, 0)),
+        ((1, 3, 5), (3, 5), (3, 5), (0, 0)),
+        ((1, 5, 5), (3, 3), (2, 2), (1, 0)),
+    )
     return tuple(
-        Sample((shape,), {}, dict(kernel_size=kernel, stride=stride, padding=pad, ceil_mode=ceil, count_include_pad=count))
+        Sample(
+            (shape,), {}, dict(kernel_size=kernel, stride=stride, padding=pad, ceil_mode=ceil, count_include_pad=count)
+        )
         for (shape, kernel, stride, pad), ceil, count in product(shapes, (False, True), (False, True))
     )
 

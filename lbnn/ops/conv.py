@@ -114,4 +114,3 @@ _COMMON: dict[str, Any] = dict(
 )
 register(Op("conv", conv, point_form="conv_point", **_COMMON))
 register(Op("conv_point", conv_point, point_inputs=True, **_COMMON))
-

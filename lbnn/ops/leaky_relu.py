@@ -53,7 +53,9 @@ def leaky_relu_clamped(xp: Namespace, x: Moments[Any], negative_slope: float, cl
     """
     size, sigma = xp.abs(x.mean), xp.sqrt(x.var)
     at = xp.minimum(xp.ratio(size, sigma), clamp)
-    q, i1, j2, p = xp.tail_mix(at, [(0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0), (1.0, -1.0, 0.0, 0.0)])
+    q, i1, j2, p = xp.tail_mix(
+        at, [(0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0), (1.0, -1.0, 0.0, 0.0)]
+    )
     hazard = (i1 + at * q) / p  # phi / (1 - Q)
     step = i1 / q
     own = xp.where_negative(x.mean, negative_slope, 1.0)
@@ -77,11 +79,18 @@ def _clamped_oracle(x: Any, mean: Any, sigma: Any, negative_slope: float, clamp:
 
 _SLOPES = (0.0, 0.01, 0.1, 0.3, 1.0)
 _SAMPLES = tuple(Sample(((64,),), {}, {"negative_slope": slope}) for slope in _SLOPES)
+register(Op("leaky_relu", leaky_relu, same_shape, F.leaky_relu, "pointwise", _SAMPLES, point_form="leaky_relu_point"))
 register(
-    Op("leaky_relu", leaky_relu, same_shape, F.leaky_relu, "pointwise", _SAMPLES, point_form="leaky_relu_point")
-)
-register(
-    Op("leaky_relu_point", leaky_relu_point, same_shape, F.leaky_relu, "pointwise", _SAMPLES, point_inputs=True, point_output=True)
+    Op(
+        "leaky_relu_point",
+        leaky_relu_point,
+        same_shape,
+        F.leaky_relu,
+        "pointwise",
+        _SAMPLES,
+        point_inputs=True,
+        point_output=True,
+    )
 )
 register(
     Op(

@@ -140,9 +140,7 @@ register(Op("add_point", add_point, **_POINT, **_ADD))
 register(Op("shift", shift, **_ADD))
 register(Op("concat", concat, point_form="concat_point", **_CONCAT))
 register(Op("concat_point", concat_point, **_POINT, **_CONCAT))
-register(
-    Op("lift", lift, lambda x: x, lambda x: x, "multilinear", (Sample(((3,),)),), point_inputs=True)
-)
+register(Op("lift", lift, lambda x: x, lambda x: x, "multilinear", (Sample(((3,),)),), point_inputs=True))
 register(
     Op(
         "constant",

@@ -1,0 +1,96 @@
+"""Moments by definition: exact enumeration for multilinear operators, quadrature for pointwise ones."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import torch
+from mpmath import mp
+
+from lbnn import Moments
+from lbnn.ops import Op, Sample
+
+MOST_RANDOM = 9
+"""How many elements are random in one enumeration: 2^9 networks; all others are known numbers."""
+
+
+def draw(op: Op, sample: Sample, rng: np.random.Generator) -> tuple[list[Any], dict[str, Any]]:
+    """Random inputs and parameters for a sample: Moments where the operator takes them, arrays elsewhere."""
+    wants_point = [op.point_inputs] * len(sample.inputs)
+    if op.name == "shift":
+        wants_point = [False, True]
+    inputs = [
+        rng.normal(size=shape) if point else _random_moments(shape, rng)
+        for shape, point in zip(sample.inputs, wants_point, strict=True)
+    ]
+    params: dict[str, Any] = {key: _random_moments(sample.params[key], rng) for key in op.gaussian}
+    params |= {key: rng.uniform(0.5, 1.5, size=sample.params[key]) for key in op.constants}
+    return inputs, params
+
+
+def _random_moments(shape: tuple[int, ...], rng: np.random.Generator) -> Moments[Any]:
+    return Moments(rng.normal(size=shape), rng.uniform(0.05, 2.0, size=shape))
+
+
+def keep_few_random(values: list[Moments[Any]], rng: np.random.Generator) -> list[Moments[Any]]:
+    """The same means, with a variance left in MOST_RANDOM elements chosen at random over all values."""
+    sizes = [value.var.size for value in values]
+    chosen = np.zeros(sum(sizes), dtype=bool)
+    chosen[rng.permutation(sum(sizes))[:MOST_RANDOM]] = True
+    masks = np.split(chosen, np.cumsum(sizes)[:-1])
+    return [
+        Moments(value.mean, np.where(mask.reshape(value.var.shape), value.var, 0.0))
+        for value, mask in zip(values, masks, strict=True)
+    ]
+
+
+def enumerate_moments(function: Any, values: list[Moments[Any]]) -> Moments[Any]:
+    """Exact mean and variance of a function that is linear in each element on its own.
+
+    Every random element takes the two values mean +- sigma with probability 1/2: the same first two moments as
+    the Gaussian, and for a multilinear function nothing else matters.
+    """
+    spots = [(i, j) for i, value in enumerate(values) for j in np.flatnonzero(value.var)]
+    signs = np.array(list(product((-1.0, 1.0), repeat=len(spots))))
+    cases = [np.repeat(value.mean.reshape(1, -1), len(signs), axis=0) for value in values]
+    for column, (i, j) in enumerate(spots):
+        cases[i][:, j] += signs[:, column] * np.sqrt(values[i].var.flat[j])
+    shaped = [torch.as_tensor(case.reshape(-1, *value.shape)) for case, value in zip(cases, values, strict=True)]
+    outcomes = torch.vmap(function)(*shaped).numpy()
+    return Moments(outcomes.mean(0), outcomes.var(0))
+
+
+def kinked_line_moments(mean: Any, var: Any, slope: Any, kink: Any = 0) -> tuple[Any, Any]:
+    """Mean and variance of a (a >= kink) or slope * a (a < kink) for a ~ N(mean, var), by 50-digit integrals.
+
+    The partial moments of the density are integrated in closed form (erfc), not by any of lbnn's formulas.
+    """
+    with mp.workdps(50):
+        mean, var, slope, kink = mp.mpf(mean), mp.mpf(var), mp.mpf(slope), mp.mpf(kink)
+        if var == 0:
+            return (mean if mean >= kink else slope * mean), mp.mpf(0)
+        sigma = mp.sqrt(var)
+        z = (kink - mean) / sigma
+        below, above, density = mp.ncdf(z), mp.ncdf(-z), mp.npdf(z)
+        first_below, first_above = mean * below - sigma * density, mean * above + sigma * density
+        second_below = (mean**2 + var) * below - sigma * (mean + kink) * density
+        second_above = (mean**2 + var) * above + sigma * (mean + kink) * density
+        first = slope * first_below + first_above
+        return first, slope**2 * second_below + second_above - first**2
+
+
+def quadrature_moments(function: Any, mean: float, var: float, breaks: list[float]) -> tuple[float, float]:
+    """Mean and variance of function(a), a ~ N(mean, var), by Gauss-Legendre between the breaks and out to 12 sigma."""
+    sigma = np.sqrt(var)
+    edges = np.unique(
+        np.clip([mean - 12 * sigma, *breaks, mean, mean + 12 * sigma], mean - 12 * sigma, mean + 12 * sigma)
+    )
+    nodes, weights = np.polynomial.legendre.leggauss(80)
+    points = np.concatenate([(b - a) / 2 * nodes + (a + b) / 2 for a, b in pairwise(edges)])
+    masses = np.concatenate([(b - a) / 2 * weights for a, b in pairwise(edges)])
+    density = masses * np.exp(-((points - mean) ** 2) / (2 * var)) / (sigma * np.sqrt(2 * np.pi))
+    values = function(points)
+    first = float(density @ values)
+    return first, float(density @ (values - first) ** 2)
