@@ -81,8 +81,8 @@ def prediction_band(
         axes.plot(grid, mean, color=BLUE, lw=2.2, label="predicted mean", zorder=3)
         if truth is not None:
             _draw_truth(axes, grid, truth, order)
-        for edge in trained_on or ():
-            axes.axvline(edge, color=GREY, lw=1, ls=(0, (1, 2)), zorder=1)
+        if trained_on is not None:
+            _mark_range(axes, *trained_on)
         axes.set(xlabel="x", ylabel="y", xlim=(grid[0], grid[-1]))
         _finish(axes, title)
     return axes
@@ -120,8 +120,8 @@ def history(result: FitResult, *, title: str | None = None, ax: Axes | None = No
     epochs, loss = np.array([e.epoch for e in result.epochs], float), np.array(result.loss)
     shown = [loss]
     with _axes(ax) as axes:
-        axes.plot(epochs, loss, color=BAND_1, lw=1, label="training loss")
-        axes.plot(epochs, running_median(loss), color=BLUE, label="running median of the loss")
+        axes.plot(epochs, loss, color="#B9D8EE", lw=0.8, label="loss")
+        axes.plot(epochs, running_median(loss), color=BLUE, label="running median")
         if result.validation:
             at, validation = np.array(result.validation).T
             shown.append(validation)
@@ -169,21 +169,19 @@ def _draw_truth(ax: Axes, grid: Numbers, truth: Tensor | Moments[Tensor], order:
             ax.plot(grid, edge, color=ORANGE, lw=1.3, ls=(0, (1, 1.5)), label=label, zorder=4)
 
 
+def _mark_range(ax: Axes, low: float, high: float) -> None:
+    for edge in (low, high):
+        ax.axvline(edge, color=GREY, lw=1, ls=(0, (1, 2)), zorder=1)
+    place: dict[str, Any] = {"xy": ((low + high) / 2, 0.985), "xycoords": ("data", "axes fraction")}
+    ax.annotate("training range", **place, ha="center", va="top", color=GREY, fontsize=9.5)
+
+
 def _mark_best(ax: Axes, result: FitResult) -> None:
     best = result.best_validation
     assert best is not None
-    ax.plot([result.best_epoch], [best], "o", color=ORANGE, mec="white", mew=1.2, ms=8, zorder=5, label="best epoch")
+    label = f"best {best:.4f}, epoch {result.best_epoch}"
+    ax.plot([result.best_epoch], [best], "o", color=ORANGE, mec="white", mew=1.4, ms=9, zorder=5, label=label)
     ax.axvline(result.best_epoch, color=GREY, lw=0.9, ls=(0, (1, 2)), zorder=1)
-    near_right = result.best_epoch > 0.6 * result.epochs[-1].epoch
-    ax.annotate(
-        f"{best:.4f} at epoch {result.best_epoch}",
-        (result.best_epoch, best),
-        xytext=(-8 if near_right else 8, -13),
-        textcoords="offset points",
-        ha="right" if near_right else "left",
-        color=BLACK,
-        fontsize=9.5,
-    )
 
 
 @contextmanager
@@ -199,10 +197,14 @@ def _axes(ax: Axes | None, **style: Any) -> Iterator[Axes]:
 
 
 def _finish(ax: Axes, title: str | None, legend: bool = True) -> None:
+    """A title, and a legend in a row above the picture, where it hides nothing; inside if the row does not fit."""
+    above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (-0.01, 1.0), "borderaxespad": 0.2, "ncols": 9}
+    wide = ax.get_window_extent().width > 5.0 * ax.figure.dpi
     if legend:
-        ax.legend(loc="best", ncols=2, columnspacing=1.2, handlelength=1.8)
+        place = above if wide else {"loc": "best"}
+        ax.legend(columnspacing=1.3, handlelength=1.7, handletextpad=0.5, fontsize=9.5, **place)
     if title:
-        ax.set_title(title)
+        ax.set_title(title, pad=27 if legend and wide else 8)
 
 
 def _points(data: tuple[Tensor, Tensor]) -> tuple[Numbers, Numbers]:
