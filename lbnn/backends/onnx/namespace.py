@@ -1,0 +1,208 @@
+"""The formulas over ONNX symbols: every function writes the nodes that compute it.
+
+On onnxruntime a small network's time is its number of nodes, so each function here uses as few as it can.
+docs/onnx.md gives the measurements behind the choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lbnn.backends.onnx.symbols import BATCH, Recorder, Symbol
+from lbnn.ops import ConvGeometry, TailRow, Window
+from lbnn.special import TAIL_NODES, TAIL_WEIGHTS
+
+TINY = 1e-30
+"""Far below the square root of the smallest float32: keeps 0/0 from arising and changes no other quotient."""
+
+Term = tuple[Symbol, np.ndarray[Any, Any]]
+
+
+class OnnxNamespace:
+    """Implements `lbnn.ops.Namespace`."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    def linear(self, bias: Any, *terms: Term) -> Symbol:
+        """Gemm on vectors, MatMul and Add on what has more axes; several terms side by side in one product."""
+        x, weight = self._side_by_side(terms, axis=-1)
+        out = Symbol(self.recorder, "", (*x.shape[:-1], len(weight)), low=_lowest(terms, bias))
+        if len(x.shape) > 2:
+            name = self.recorder.node("MatMul", [x.name, self.recorder.constant(weight.T)])
+            return replace(out.like(name) + bias, low=out.low)
+        return out.like(self.recorder.node("Gemm", self._operands(x, weight, bias), transB=1))
+
+    def conv(self, geometry: ConvGeometry, bias: Any, *terms: Term) -> Symbol:
+        """One convolution over channels side by side; grouped channels can't be, so there the results are added."""
+        if geometry.groups > 1 and len(terms) > 1:
+            first = self.conv(geometry, bias, terms[0])
+            return replace(first + self.conv(geometry, 0.0, *terms[1:]), low=_lowest(terms, bias))
+        x, weight = self._side_by_side(terms, axis=1)
+        name = self.recorder.node(
+            "Conv",
+            self._operands(x, weight, bias),
+            kernel_shape=list(weight.shape[2:]),
+            strides=list(geometry.stride),
+            pads=list(geometry.padding * 2),
+            dilations=list(geometry.dilation),
+            group=geometry.groups,
+        )
+        extents = zip(x.shape[2:], weight.shape[2:], geometry.stride, geometry.padding, geometry.dilation, strict=True)
+        spatial = [(int(size) + 2 * pad - step * (k - 1) - 1) // jump + 1 for size, k, jump, pad, step in extents]
+        return Symbol(self.recorder, name, (BATCH, len(weight), *spatial), low=_lowest(terms, bias))
+
+    def window_mean(self, x: Symbol, window: Window) -> Symbol:
+        """AveragePool that counts its padding, so that every window has one divisor."""
+        before, after = zip(*window.padding, strict=True)
+        name = self.recorder.node(
+            "AveragePool",
+            [x.name],
+            kernel_shape=list(window.kernel),
+            strides=list(window.stride),
+            pads=[*before, *after],
+            count_include_pad=1,
+        )
+        axes = zip(x.shape[2:], window.kernel, window.stride, window.padding, strict=True)
+        spatial = [(int(size) + sum(pads) - extent) // jump + 1 for size, extent, jump, pads in axes]
+        return replace(x, name=name, shape=(*x.shape[:2], *spatial), low=min(x.low, 0.0))
+
+    def scale(self, x: Symbol, factors: np.ndarray[Any, Any]) -> Symbol:
+        """Known factors."""
+        return x * factors
+
+    def pad(self, x: Symbol, padding: tuple[tuple[int, int], ...]) -> Symbol:
+        """Zeros around."""
+        before, after = zip(*padding, strict=True)
+        name = self.recorder.node("Pad", [x.name, self.recorder.integers(0, 0, *before, 0, 0, *after)])
+        spatial = [int(size) + sum(pair) for size, pair in zip(x.shape[2:], padding, strict=True)]
+        return replace(x, name=name, shape=(*x.shape[:2], *spatial), low=min(x.low, 0.0))
+
+    def sqrt(self, x: Symbol) -> Symbol:
+        """Square root."""
+        source, factor = (x.name, x.factor) if x.factor > 0.0 else (x.tensor(), 1.0)
+        name = self.recorder.node("Sqrt", [source])
+        return Symbol(self.recorder, name, x.shape, factor**0.5, max(x.low, 0.0) ** 0.5)
+
+    def abs(self, x: Symbol) -> Symbol:
+        """Absolute value."""
+        return Symbol(self.recorder, self.recorder.node("Abs", [x.name]), x.shape, abs(x.factor), 0.0)
+
+    def ratio(self, x: Symbol, sigma: Symbol) -> Symbol:
+        """x / sigma, and 0 for 0/0; where sigma is known to be positive nothing guards it."""
+        if sigma.low > TINY:
+            return x / sigma
+        guarded = self.recorder.node("Add", [sigma.name, self.recorder.constant(TINY)])
+        return x / sigma.like(guarded)
+
+    def minimum(self, x: Symbol, bound: float) -> Symbol:
+        """The smaller one."""
+        return replace(x, name=self.recorder.node("Min", [x.tensor(), self.recorder.constant(bound)]), factor=1.0)
+
+    def leaky_relu(self, x: Symbol, slope: float) -> Symbol:
+        """The plain function; a positive factor stays outside."""
+        if slope == 1.0:
+            return x
+        source = x if x.factor > 0.0 else Symbol(self.recorder, x.tensor(), x.shape)
+        if slope == 0.0:
+            return replace(source, name=self.recorder.node("Relu", [source.name]), low=max(x.low, 0.0))
+        return source.like(self.recorder.node("LeakyRelu", [source.name], alpha=slope))
+
+    def softplus(self, x: Symbol) -> Symbol:
+        """log(1 + exp(x)); runtimes compute it accurately for very negative x too."""
+        return Symbol(self.recorder, self.recorder.node("Softplus", [x.tensor()]), x.shape, low=0.0)
+
+    def where_negative(self, x: Symbol, below: Any, above: Any) -> Any:
+        """Selection by sign."""
+        if not isinstance(below, Symbol) and below is above or below == above:
+            return below
+        negative = self.recorder.node("Less", [x.tensor(), self.recorder.constant(0.0)])
+        branches = [b.tensor() if isinstance(b, Symbol) else self.recorder.constant(b) for b in (below, above)]
+        shape = below.shape if isinstance(below, Symbol) else x.shape
+        return Symbol(self.recorder, self.recorder.node("Where", [negative, *branches]), shape)
+
+    def tail_mix(self, x: Symbol, rows: Sequence[TailRow]) -> list[Any]:
+        """Quadrature: exponentials on a new leading axis, mixed by one 1x1 convolution over that axis.
+
+        exp(-(x + t)^2 / 2) = exp(x (-x/2 - t)) exp(-t^2 / 2); the last factor goes into the weights.
+        """
+        nodes = np.array(TAIL_NODES).reshape(1, -1, 1, 1)
+        flat = self.flatten(x)
+        half = flat.like(flat.name) * (0.5 * x.factor)  # factors kept outside: exponent = y (-f^2/2 y - f t), x = f y
+        linear_part = self.recorder.node("Sub", [self.recorder.constant(-x.factor * nodes), half.tensor()])
+        features = self.recorder.node("Exp", [self.recorder.node("Mul", [flat.name, linear_part])])
+        mixed = [row for row in rows if any(row[1:])]
+        columns = iter(self._mix(features, x.shape, mixed))
+        return [next(columns) if any(row[1:]) else row[0] for row in rows]
+
+    def _mix(self, features: str, shape: Sequence[int | str], rows: Sequence[TailRow]) -> list[Symbol]:
+        """One symbol per row, with axes of extent 1 in front of those of `shape`."""
+        if not rows:
+            return []
+        t, w = np.array(TAIL_NODES), np.array(TAIL_WEIGHTS)
+        weight = [w * np.exp(-0.5 * t * t) * (b + c * t + d * t * t) for _, b, c, d in rows]
+        inputs = [features, self.recorder.constant(np.reshape(weight, (len(rows), len(t), 1, 1)))]
+        if any(row[0] for row in rows):
+            inputs.append(self.recorder.constant([row[0] for row in rows]))
+        mixed, axis, ones = self.recorder.node("Conv", inputs, kernel_shape=[1, 1]), 1, (1, 1)
+        if len(shape) > 2:
+            mixed = self.recorder.node("Reshape", [mixed, self.recorder.integers(len(rows), -1, *map(int, shape[1:]))])
+            axis, ones = 0, (1,)
+        sizes = self.recorder.integers(*[1] * len(rows))
+        parts = self.recorder.split_node("Split", [mixed, sizes], len(rows), axis=axis) if len(rows) > 1 else [mixed]
+        return [Symbol(self.recorder, part, (*ones, *shape)) for part in parts]
+
+    def flatten(self, x: Symbol) -> Symbol:
+        """One axis behind the batch axis."""
+        if len(x.shape) == 2:
+            return x
+        size = int(np.prod([int(extent) for extent in x.shape[1:]]))
+        return x.like(self.recorder.node("Flatten", [x.name], axis=1), (BATCH, size))
+
+    def concat(self, xs: Sequence[Any], axis: int) -> Symbol:
+        """Concatenation behind the batch axis; known values are repeated for each sample."""
+        one = next(x for x in xs if isinstance(x, Symbol))
+        symbols = [x if isinstance(x, Symbol) else self.repeated(x, one) for x in xs]
+        same = all(x.factor == one.factor for x in symbols)
+        name = self.recorder.node("Concat", [x.name if same else x.tensor() for x in symbols], axis=axis + 1)
+        extents = list(one.shape)
+        extents[axis + 1] = sum(int(x.shape[axis + 1]) for x in symbols)
+        low = min(x.low for x in symbols)
+        return Symbol(self.recorder, name, tuple(extents), one.factor if same else 1.0, low)
+
+    def repeated(self, value: np.ndarray[Any, Any], like: Symbol) -> Symbol:
+        """A constant, its batch axis of extent 1, repeated as often as `like` has samples."""
+        batch = self.recorder.node("Shape", [like.name], start=0, end=1)
+        shape = self.recorder.node("Concat", [batch, self.recorder.integers(*value.shape[1:])], axis=0)
+        name = self.recorder.node("Expand", [self.recorder.constant(value), shape])
+        return Symbol(self.recorder, name, (BATCH, *value.shape[1:]), low=float(value.min()))
+
+    def halves(self, x: Symbol) -> tuple[Symbol, Symbol]:
+        """Both halves of the features."""
+        k = int(x.shape[1]) // 2
+        first, second = self.recorder.split_node("Split", [x.name, self.recorder.integers(k, k)], 2, axis=1)
+        shape = (BATCH, k, *x.shape[2:])
+        return x.like(first, shape), x.like(second, shape)
+
+    def _side_by_side(self, terms: Sequence[Term], axis: int) -> tuple[Symbol, np.ndarray[Any, Any]]:
+        """All inputs in one tensor and all weights in one array, factors folded into the weights."""
+        live = [(x, weight * x.factor) for x, weight in terms if x.factor != 0.0] or [(terms[0][0], terms[0][1] * 0.0)]
+        if len(live) == 1:
+            return live[0]
+        name = self.recorder.node("Concat", [x.name for x, _ in live], axis=axis)
+        return live[0][0].like(name), np.concatenate([weight for _, weight in live], axis=1)
+
+    def _operands(self, x: Symbol, weight: np.ndarray[Any, Any], bias: Any) -> list[str]:
+        """Input, weight and, unless it is zero, the bias as a vector."""
+        names = [x.name, self.recorder.constant(weight)]
+        return [*names, self.recorder.constant(np.broadcast_to(bias, len(weight)))] if np.any(bias) else names
+
+
+def _lowest(terms: Sequence[Term], bias: Any) -> float:
+    """A lower bound of bias + sum of x * weight: known where no input and no weight is negative."""
+    known = all(x.low >= 0.0 and np.all(weight >= 0.0) for x, weight in terms)
+    return float(np.min(bias)) if known else -np.inf
