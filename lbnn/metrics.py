@@ -123,12 +123,13 @@ def probability_integral(moments: Moments[Tensor], target: Tensor) -> Tensor:
 
 
 def _checked(moments: Moments[Tensor], target: Tensor) -> tuple[Moments[Tensor], Tensor]:
-    """Both in float64, after the checks of shapes and values."""
+    """Both in float64 on the CPU (not every device has it), after the checks of shapes and values."""
     check_shapes(moments, target)
     if not target.numel():
         raise LbnnError("there is nothing to score: the target is empty")
     check_values(moments, target)
-    return Moments(moments.mean.detach().double(), moments.var.detach().double()), target.detach().double()
+    mean, var, target = (t.detach().cpu().double() for t in (moments.mean, moments.var, target))
+    return Moments(mean, var), target
 
 
 def _check_levels(levels: Sequence[float]) -> None:

@@ -247,4 +247,5 @@ def _mean(x: Tensor | Moments[Tensor]) -> Tensor:
 
 
 def _doubled(moments: Moments[Tensor]) -> Moments[Tensor]:
-    return Moments(moments.mean.double(), moments.var.double())
+    """In float64 on the CPU: not every device has it."""
+    return Moments(moments.mean.cpu().double(), moments.var.cpu().double())

@@ -453,7 +453,7 @@ def evaluate(model: nn.Module, batches: Iterable[Batch], loss: Loss, device: tor
     total, count = 0.0, 0
     for x, y in batches:
         values = loss(model(to_device(x, device)), y.to(device))
-        total += float(values.double().sum())
+        total += float(values.detach().cpu().double().sum())  # not every device has float64
         count += values.numel()
     return total / count
 

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import matplotlib
+import matplotlib.pyplot
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,6 @@ from lbnn.metrics import calibration_curve as curve_of
 from lbnn.moments import Moments
 from lbnn.training import Epoch, FitResult
 
-matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 
 X = torch.tensor([[2.0], [0.0], [1.0]])

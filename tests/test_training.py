@@ -323,7 +323,7 @@ def test_the_progress_bar_shows_loss_and_validation_on_stderr_only_if_wanted(cap
 
 def test_a_compiled_model_trains_as_the_plain_one():
     model, twin = network(), network()
-    compiled = torch.compile(model, backend="aot_eager")
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
     assert fit(compiled, line(), epochs=3).loss == pytest.approx(fit(twin, line(), epochs=3).loss, rel=1e-5)
     for a, b in zip(weights(model), weights(twin), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
