@@ -59,6 +59,10 @@ class Network(nn.Module):
         return {step.name: self.layers[step.layer] for step in self.steps}[name]  # type: ignore[return-value]
 
 
+TRAINED = {f"{name}_{part}" for name in ("weight", "bias") for part in ("mu", "rho")} | {"weight", "bias"}
+"""The tensors of a layer that are parameters; the others are buffers."""
+
+
 def build_layer(op: str, attrs: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
     """The layer of an operator; `tensors` become its parameters and buffers, not copies of them."""
     layer = LAYERS[op](dict(attrs), tensors)
@@ -75,7 +79,7 @@ def _linear(attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
 def _conv(attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
     kind: type[BayesianLayer] = weighted.Conv1d if tensors["weight_mu"].ndim == 3 else weighted.Conv2d
     channels, group, *kernel = tensors["weight_mu"].shape
-    return kind(group * attrs["groups"], channels, tuple(kernel), bias="bias_mu" in tensors, device="meta", **attrs)  # type: ignore[call-arg]
+    return kind(group * attrs["groups"], channels, tuple(kernel), bias="bias_mu" in tensors, device="meta", **attrs)
 
 
 def _avg_pool(attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
@@ -105,12 +109,3 @@ LAYERS: dict[str, Callable[[dict[str, Any], Mapping[str, Tensor]], Layer]] = {
     "variance_head": lambda attrs, tensors: plain.VarianceHead(),
 }
 """How each operator of a file becomes a layer again; attributes and shapes have been checked by then."""
-
-
-def parameter(tensor: Tensor, trainable: bool) -> Tensor:
-    """What a layer holds: a parameter, or a buffer's tensor."""
-    return nn.Parameter(tensor) if trainable else tensor
-
-
-TRAINABLE = frozenset(f"{name}_{part}" for name in ("weight", "bias") for part in ("mu", "rho")) | {"weight", "bias"}
-"""The names of tensors that are trained; the others are buffers."""

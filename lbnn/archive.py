@@ -1,0 +1,90 @@
+"""Reads the bytes of `torch.save` without trusting them.
+
+The file is a zip archive of uncompressed members. It is taken apart here before torch sees it: compressed or
+overlapping members, wrong checksums and every pickled name but those of plain tensors are refused, and torch is given
+a new archive of the members that were checked. So no file runs code, nothing is allocated that is not in the file, and
+a damaged weight is noticed.
+"""
+
+from __future__ import annotations
+
+import io
+import pickletools
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from lbnn.errors import LbnnError
+
+MEMBER = re.compile(r"[^/]*/(data\.pkl|version|byteorder|data/[0-9]+)")
+"""The members of torch's archive that matter; the folder's name is free."""
+
+OPCODES = {
+    *("PROTO", "MARK", "STOP", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"),
+    *("BINUNICODE", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
+    *("SETITEM", "SETITEMS", "APPEND", "APPENDS", "BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET"),
+    *("GLOBAL", "REDUCE", "BINPERSID"),
+}
+"""What torch.save needs for plain data and tensors."""
+
+GLOBALS = re.compile(r"torch\._utils _rebuild_tensor_v2|collections OrderedDict|torch [A-Za-z0-9]+Storage")
+"""The only names that a file may refer to."""
+
+
+def read_archive(data: bytes) -> Any:
+    """The plain data and tensors in the bytes of a file."""
+    with damage_explained():
+        members = _members(data)
+        if "data.pkl" not in members:
+            raise LbnnError("is not an lbnn model; write it with lbnn.save")
+        _check_pickle(members["data.pkl"])
+        return torch.load(_archive(members), map_location="cpu", weights_only=True)
+
+
+@contextmanager
+def damage_explained() -> Iterator[None]:
+    """The readers of zip, pickle and tensors raise nearly anything on bad bytes; all of it means one thing."""
+    try:
+        yield
+    except LbnnError:
+        raise
+    except Exception as error:
+        reason = str(error).partition("\n")[0][:100]
+        raise LbnnError(f"is truncated, damaged or not an lbnn model ({type(error).__name__}: {reason})") from None
+
+
+def _members(data: bytes) -> dict[str, bytes]:
+    """The members of the archive: stored, together no larger than the file, checksums right."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        infos = archive.infolist()
+        if any(info.compress_type != zipfile.ZIP_STORED for info in infos):
+            raise LbnnError("has compressed members, which lbnn.save never writes")
+        if sum(info.file_size for info in infos) > len(data):
+            raise LbnnError("claims more data than it holds")
+        found = [(match[1], info) for info in infos if (match := MEMBER.fullmatch(info.filename))]
+        members = {name: archive.read(info) for name, info in found}
+    if len(members) != len(found):
+        raise LbnnError("holds a member twice")
+    return members
+
+
+def _check_pickle(data: bytes) -> None:
+    """Refuses all names but those of plain tensors, before anything is unpickled."""
+    for opcode, argument, _ in pickletools.genops(data):
+        if opcode.name not in OPCODES:
+            raise LbnnError(f"holds the pickle code {opcode.name}, which lbnn.save never writes")
+        if opcode.name == "GLOBAL" and not GLOBALS.fullmatch(str(argument)):
+            raise LbnnError(f"refers to {str(argument)[:100]!r}; a model file has plain data and tensors only")
+
+
+def _archive(members: Mapping[str, bytes]) -> io.BytesIO:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as file:
+        for name, content in members.items():
+            file.writestr(f"model/{name}", content)
+    archive.seek(0)
+    return archive
