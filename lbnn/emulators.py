@@ -49,6 +49,7 @@ __all__ = [
     "Image",
     "Model",
     "QemuBoard",
+    "QemuDevice",
     "UnicornDevice",
     "UnicornMachine",
     "find_device",

@@ -52,12 +52,10 @@ class Symbols:
     functions: tuple[tuple[int, int, str], ...]  # start, size, name
 
     def function_at(self, address: int) -> tuple[str, int]:
-        """The function that holds `address`, or the last one before it, and the offset in it."""
+        """The function that holds `address` and the offset in it; assembly functions may not say how long they are."""
         index = bisect.bisect_right(self.functions, address, key=lambda function: function[0]) - 1
-        if index < 0:
-            return f"{address:#010x}", 0
-        start, _, name = self.functions[index]
-        return name, address - start
+        start, size, name = self.functions[index] if index >= 0 else (address, 1, "no function")
+        return (name, address - start) if not size or address < start + size else ("no function", 0)
 
     def range_of(self, function: str) -> tuple[int, int]:
         """Begin and end of a function's code."""
@@ -178,7 +176,7 @@ def _deepest(
     known = use is not None and use[2] != "dynamic"
     unknown = frozenset[str]().union(*(bound.unknown for bound in below), () if known else (title,))
     own = int(use[1]) if use else 0
-    return StackBound(own + deepest.bytes, (title, *deepest.path), unknown)
+    return StackBound(own + deepest.bytes, (PurePosixPath(title).name, *deepest.path), unknown)
 
 
 class SourceLines:

@@ -80,6 +80,8 @@ class UnicornMachine:
 
     An int argument is an integer or a pointer, a float one a C float. Instructions are counted exactly; a call that
     needs more than `limit` of them ends with a fault. `native=False` counts without a host compiler, but slowly.
+    Unicorn is less strict than a chip: unaligned loads pass on a Cortex-M0 and floating point on a Cortex-M3. The
+    QEMU boards refuse both.
     """
 
     def __init__(self, elf: Path, core: Core, *, limit: int = _INSTRUCTION_LIMIT, native: bool = True) -> None:
@@ -89,9 +91,10 @@ class UnicornMachine:
         self._engine, self._registers = _open_engine(core)
         self._invalid: tuple[int, int] | None = None
         self._next_buffer = _BUFFER_BASE
+        self._limit = limit
         segments = read_segments(elf)
         self._map(segments)
-        self._counts = _Counts(segments, core, limit)
+        self._counts = _Counts(segments, core)
         self._counts.attach(self._engine, native_block_counter() if native else None)
         self._engine.hook_add(_constant("UC_HOOK_MEM_INVALID"), self._note_invalid_access)
 
@@ -185,13 +188,14 @@ class UnicornMachine:
         self._place_arguments(arguments)
         self._set(self._abi.link, _RETURN_PAGE if self.core.riscv else _RETURN_PAGE | 1)
         self._invalid = None
+        self._counts.stop_after(self._limit)
         try:
             self._engine.emu_start(start, _RETURN_PAGE)
         except importlib.import_module("unicorn").UcError as error:
             raise EmulationFault(self._describe(error)) from None
         if self._get(self._abi.counter) & ~1 != _RETURN_PAGE:
             raise EmulationFault(
-                f"{self.core.name}: {function} did not return: {self.instructions} instructions, {self._place()}"
+                f"{self.core.name}: {function} did not return within {self._limit} instructions, {self._place()}"
             )
 
     def _place_arguments(self, arguments: Sequence[int | float]) -> None:
@@ -286,7 +290,7 @@ class _CounterStruct(ctypes.Structure):
 class _Counts:
     """Executed instructions, by halfword of the code; the arithmetic is that of count_blocks.c."""
 
-    def __init__(self, segments: Sequence[Segment], core: Core, limit: int) -> None:
+    def __init__(self, segments: Sequence[Segment], core: Core) -> None:
         executable = [segment for segment in segments if segment.executable]
         self._base = min(segment.address for segment in executable)
         size = (max(segment.address + segment.size for segment in executable) - self._base + 3) // 2
@@ -296,7 +300,6 @@ class _Counts:
             code[start : start + len(segment.data)] = segment.data
         self._code = np.frombuffer(bytes(code), dtype="<u2")
         self._riscv = core.riscv
-        self._limit = limit
         self.executed = np.zeros(size, np.uint64)
         self.called = np.zeros(size, np.uint64)
         self._struct = _CounterStruct(
@@ -305,7 +308,6 @@ class _Counts:
             code=self._code.ctypes.data,
             executed=self.executed.ctypes.data,
             called=self.called.ctypes.data,
-            limit=limit,
             encoding=int(core.riscv),
         )
 
@@ -317,6 +319,9 @@ class _Counts:
         self._struct.total = 0
         self.executed[:] = 0
         self.called[:] = 0
+
+    def stop_after(self, instructions: int) -> None:
+        self._struct.limit = self._struct.total + instructions
 
     def own(self, begin: int, end: int) -> None:
         self._struct.owner_begin = (begin - self._base) // 2
@@ -363,7 +368,7 @@ class _Counts:
             else:
                 self.called[self._struct.owner_last] += np.uint64(indices.size)
             self._struct.total += indices.size
-            if self._struct.total > self._limit:
+            if self._struct.total > self._struct.limit:
                 engine.emu_stop()
 
         return count

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from lbnn.errors import LbnnError
 
-# -std=c99 switches the contraction to fused multiply-add off in gcc; flags given by a caller come later and win.
+# Flags given by a caller come later and win.
 DEFAULT_FLAGS = ("-std=c99", "-O2", "-fno-math-errno")
 SECTION_FLAGS = ("-ffunction-sections", "-fdata-sections")
 SANITIZE_FLAGS = (
@@ -98,7 +98,7 @@ CORES: Mapping[str, Core] = {
             "cortex-m55",
             ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"),
             _ARM_HARD,
-            "cortex_m55",
+            "cortex_m55+mve_fp",
             None,
             True,
         ),
@@ -195,7 +195,7 @@ BOARDS: Mapping[str, Board] = {
             "mps3-an547",
             "cortex-m55",
             Memory(0, 512 * KB, 0x20000000, 512 * KB),
-            Timer("FPGAIO", 0x59302000, 32e6),
+            Timer("FPGAIO", 0x59302000, 20e6),
         ),
         Board("riscv-virt-rv32imac", "virt", "rv32imac", _VIRT, _MINSTRET),
         Board("riscv-virt-rv32imafc", "virt", "rv32imafc", _VIRT, _MINSTRET),
@@ -246,7 +246,7 @@ class Toolchain:
         self, sources: Sequence[Path], out: Path, flags: Iterable[str] = (), include: Sequence[Path] = ()
     ) -> Path:
         """Compiles and links `sources` into `out`; libraries among `flags` come after the sources."""
-        flags = tuple(flags)
+        flags = (*_contraction(flags := tuple(flags)), *flags)
         libraries = tuple(flag for flag in flags if flag.startswith("-l"))
         options = tuple(flag for flag in flags if not flag.startswith("-l"))
         folders = tuple(f"-I{folder}" for folder in include)
@@ -261,8 +261,14 @@ class Toolchain:
         return self.compile(sources, out, ("-shared", "-fPIC", *flags, "-lm"), include)
 
 
-# zig compiles with undefined-behaviour traps unless told otherwise.
-_ZIG_FLAGS = ("-fno-sanitize=undefined",)
+def _contraction(flags: Iterable[str]) -> tuple[str, ...]:
+    """Multiply and add are fused only for a caller who asks: gcc reads -std=c99 so, clang has to be told."""
+    asks = any(flag.startswith(("-std=gnu", "-ffp-contract", "-ffast-math")) for flag in flags)
+    return () if asks else ("-ffp-contract=off",)
+
+
+# zig compiles with undefined-behaviour traps and frame pointers unless told otherwise.
+_ZIG_FLAGS = ("-fno-sanitize=undefined", "-fomit-frame-pointer")
 
 TOOLCHAINS: Mapping[str, Toolchain] = {
     toolchain.name: toolchain

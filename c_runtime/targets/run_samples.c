@@ -33,11 +33,11 @@ static struct {
     float    variance[OUTPUT_LEN];
 } record;
 
-/* Volatile, so that the empty call and the real one are made by the same instructions. */
+/* Volatile, and called from one place, so that the empty call and the real one are made by the same instructions. */
 typedef __typeof__(PREDICT) predict_function;
 static predict_function *volatile function;
 
-static void timed_call(void)
+static __attribute__((noinline)) void timed_call(void)
 {
     predict_function *const call = function;
     const uint32_t start = lbnn_timer_ticks();
