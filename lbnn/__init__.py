@@ -10,6 +10,9 @@ from lbnn.errors import LbnnError
 from lbnn.moments import Moments
 
 if TYPE_CHECKING:
+    from lbnn.checkpoint import load, read_model, save
+    from lbnn.convert import from_torch
+    from lbnn.exporters import export
     from lbnn.nn import cat
     from lbnn.training import fit
 
@@ -17,10 +20,15 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "cat": "lbnn.nn",
+    "export": "lbnn.exporters",
     "fit": "lbnn.training",
+    "from_torch": "lbnn.convert",
+    "load": "lbnn.checkpoint",
+    "read_model": "lbnn.checkpoint",
+    "save": "lbnn.checkpoint",
 }
 
-__all__ = ["LbnnError", "Moments", "__version__", "cat", "fit"]
+__all__ = ["LbnnError", "Moments", "__version__", "cat", "export", "fit", "from_torch", "load", "read_model", "save"]
 
 
 def __getattr__(name: str) -> Any:
