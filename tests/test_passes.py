@@ -11,6 +11,7 @@ from lbnn.graph import GraphBuilder
 from strategies import inputs_for, networks
 
 RNG = np.random.default_rng(7)
+POOL_OF_ONE = {"kernel_size": (1,), "stride": (1,), "padding": (0,), "ceil_mode": False, "count_include_pad": True}
 CONV = {"stride": (1,), "padding": (0,), "dilation": (1,), "groups": 1}
 
 
@@ -50,11 +51,18 @@ def pads(*padding):
 CASES = {
     "specialize_point_inputs": (
         build((3,), ("affine", {}, affine(3)), linear(2, 3), ("leaky_relu", {"negative_slope": 0.0}, {})),
-        ["affine_point(input, scale[3], shift[3])", "linear_point(n0, weight[2x3], bias[2])", "leaky_relu(n1, negative_slope=0)"],
+        [
+            "affine_point(input, scale[3], shift[3])",
+            "linear_point(n0, weight[2x3], bias[2])",
+            "leaky_relu(n1, negative_slope=0)",
+        ],
     ),
     "expand_batch_norm": (
         build((2, 5), norm(2), conv(1, 2)),
-        ["affine(input, scale[2x1], shift[2x1])", "conv(n0, weight[1x2x3], bias[1], stride=1, padding=0, dilation=1, groups=1)"],
+        [
+            "affine(input, scale[2x1], shift[2x1])",
+            "conv(n0, weight[1x2x3], bias[1], stride=1, padding=0, dilation=1, groups=1)",
+        ],
     ),
     "merge_affine": (
         build((3,), ("affine", {}, affine(3)), ("affine", {}, affine()), ("affine", {}, affine(3))),
@@ -76,7 +84,7 @@ CASES = {
         build(
             (2, 4),
             pads((0, 0)),
-            ("avg_pool", {"kernel_size": (1,), "stride": (1,), "padding": (0,), "ceil_mode": False, "count_include_pad": True}, {}),
+            ("avg_pool", POOL_OF_ONE, {}),
             ("leaky_relu", {"negative_slope": 1.0}, {}),
             ("affine", {}, {"scale": np.ones(()), "shift": np.zeros(())}),
             ("flatten", {}, {}),
@@ -84,7 +92,7 @@ CASES = {
         ),
         ["flatten(input)"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)

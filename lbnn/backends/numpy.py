@@ -66,8 +66,7 @@ class NumpyNamespace:
 
     def softplus(self, x: Array) -> Array:
         """log(1 + exp(x))."""
-        out: Array = np.logaddexp(0.0, x)
-        return out
+        return np.asarray(np.logaddexp(0.0, x))
 
     def where_negative(self, x: Array, below: Any, above: Any) -> Array:
         """Selection by sign."""

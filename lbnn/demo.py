@@ -1,0 +1,93 @@
+"""`lbnn demo`: the whole story on the paper's problem, in a minute or two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+import lbnn
+from lbnn import nn as bnn
+from lbnn import parity, problem, verify
+from lbnn.checkpoint import read_model
+from lbnn.errors import LbnnError
+from lbnn.exporters import export
+from lbnn.moments import Moments
+from lbnn.training import FitResult
+
+HIDDEN = 4
+QUICK_BACKENDS = ("torch", "onnx", "c", "cortex-m4")
+
+
+def run_demo(out: Path, quick: bool = False) -> None:
+    """Trains, draws, exports, compiles and verifies; leaves everything in `out`."""
+    if out.exists() and not out.is_dir():
+        raise LbnnError(f"{out} is a file; name a folder")
+    print(f"1. Train 1-{HIDDEN}-1 on a cubic with noise that depends on x (64 fresh points an epoch)")
+    model, result = train(epochs=300 if quick else 2000)
+    print(
+        f"   expected NLL {result.best_validation:.3f} nats (no model can be below {problem.IDEAL_NLL:.3f}), "
+        f"best epoch {result.best_epoch}"
+    )
+    path = lbnn.save(model, out / "polynomial.pt", input_shape=(1,))
+    print(f"   {path}")
+    print("2. Look at what it knows")
+    print(f"   {draw(model, out / 'prediction.png')}")
+    print("3. Export")
+    print(f"   {export(path, 'c', out / 'c', force=True)}: C99, one compiler call")
+    print(f"   {export(path, 'onnx', out / 'polynomial.onnx', force=True)}")
+    print("4. Verify every backend against float64")
+    prove(path, quick)
+    print("5. Try next")
+    print(f"   lbnn inspect {path}")
+    print(f"   cc -std=c99 {out}/c/polynomial.c {out}/c/polynomial_selftest.c {out}/c/example_main.c -lm && ./a.out")
+
+
+def train(epochs: int) -> tuple[bnn.Sequential, FitResult]:
+    """The paper's network with four hidden units, selected by its expected NLL over a grid."""
+    torch.manual_seed(0)
+    model = bnn.Sequential(bnn.Linear(1, HIDDEN), bnn.LeakyReLU(0.01), bnn.Linear(HIDDEN, 1))
+    grid = problem.inside_grid(256).float()[:, None]
+
+    def score(candidate: torch.nn.Module) -> float:
+        out = candidate(grid)
+        return float(problem.expected_nll(out.mean, out.var, grid))
+
+    result = lbnn.fit(
+        model,
+        lambda generator: problem.draw(64, 1, generator),
+        epochs=epochs,
+        validation=score,
+        validate_every=10,
+        kl_weight="paper",
+        seed=0,
+    )
+    return model, result
+
+
+def draw(model: torch.nn.Module, path: Path) -> Path:
+    """The prediction band inside and outside of the training range."""
+    from lbnn import plots
+
+    x = torch.linspace(-1.2, 1.2, 400)[:, None]
+    with torch.no_grad():
+        predicted = model(x)
+    data = problem.draw(300, 1, torch.Generator().manual_seed(1))
+    truth = Moments(problem.true_mean(x), problem.true_std(x) ** 2)
+    axes = plots.prediction_band(
+        x, predicted, data=data, truth=truth, trained_on=(-problem.INSIDE, problem.INSIDE),
+        title=f"1-{HIDDEN}-1 with Gaussian weights: mean and uncertainty in one pass",
+    )  # fmt: skip
+    return plots.save(axes, path)
+
+
+def prove(path: Path, quick: bool) -> None:
+    """The parity table; a failure is an error here."""
+    wanted, lacking = parity.choose(None)
+    names = [name for name in wanted if not quick or name in QUICK_BACKENDS]
+    model = read_model(path)
+    samples = parity.draw_samples(model, 16 if quick else 64, seed=0)
+    rows = verify.run(model, samples, names, parity.FLOAT32_TOLERANCE, asked=False)
+    verify.show(rows, lacking, f"{len(samples)} samples; errors as in docs/parity.md")
+    if not all(row.passed for row in rows):
+        raise LbnnError("a backend departs from the reference; please report this")

@@ -1,0 +1,66 @@
+"""`lbnn verify`: a row per backend, with its errors, its cost, and the node at which it departs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from lbnn.checkpoint import Model
+from lbnn.parity import Row, Samples, backends, compare
+from lbnn.terminal import kilobytes, print_table, progress, thousands
+from lbnn.toolchains import CompileError
+
+
+def run(model: Model, samples: Samples, names: Sequence[str], tolerance: float, asked: bool = True) -> list[Row]:
+    """Compares each backend with the reference; unless it was asked for, a board that is too small is left out."""
+    known, rows = backends(), []
+    with progress("verifying", names) as steps:
+        for name in steps:
+            try:
+                rows.append(compare(name, known[name], model, samples, tolerance))
+            except CompileError as error:
+                if asked or "overflowed" not in error.log:
+                    raise
+    return rows
+
+
+def as_plain(rows: Sequence[Row], lacking: Mapping[str, str]) -> dict[str, Any]:
+    """Everything as plain data."""
+    return {
+        "passed": all(row.passed for row in rows),
+        "backends": [{**asdict(row), "passed": row.passed} for row in rows],
+        "missing": dict(lacking),
+    }
+
+
+COLUMNS = (
+    "backend",
+    "mean error",
+    "variance error",
+    "worst sample",
+    "status",
+    "instructions",
+    "code",
+    "weights",
+    "work",
+    "stack",
+)
+
+
+def show(rows: Sequence[Row], lacking: Mapping[str, str], title: str) -> None:
+    """The table, the failures and what is missing."""
+    print_table(COLUMNS, [_cells(row) for row in rows], title)
+    for row in rows:
+        if not row.passed:
+            print(f"{row.backend}: beyond {row.tolerance:g}; first departs at {row.departs_at}")
+    for name, how in lacking.items():
+        print(f"left out: {name} ({how})")
+
+
+def _cells(row: Row) -> list[str]:
+    cost = row.cost
+    sizes = (cost.code_bytes, cost.weight_bytes, cost.work_bytes, cost.stack_bytes)
+    status = "ok" if row.passed else "fails"
+    errors = [f"{row.mean_error:.1e}", f"{row.var_error:.1e}"]
+    return [row.backend, *errors, row.worst, status, thousands(cost.instructions), *map(kilobytes, sizes)]
