@@ -48,18 +48,24 @@ typedef enum {
 
 /* ---- compiler --------------------------------------------------------------------------------- */
 
+/* LBNN_INLINE: part of a kernel, never a call. LBNN_KERNEL: one function for all layers that use it, not
+ * copied into each; give it as nothing (-DLBNN_KERNEL=) to build a library of all kernels. */
 #if defined(__GNUC__) || defined(__clang__)
-#define LBNN_INLINE static inline __attribute__((always_inline)) /* part of a kernel */
-#define LBNN_KERNEL static __attribute__((noinline, unused)) /* one function for all its layers */
+#define LBNN_INLINE static inline __attribute__((always_inline))
+#define LBNN_DEFAULT_KERNEL static __attribute__((noinline, unused))
 #define LBNN_RESTRICT __restrict
 #elif defined(_MSC_VER)
 #define LBNN_INLINE static __forceinline
-#define LBNN_KERNEL static inline
+#define LBNN_DEFAULT_KERNEL static inline
 #define LBNN_RESTRICT __restrict
 #else
 #define LBNN_INLINE static inline
-#define LBNN_KERNEL static inline
+#define LBNN_DEFAULT_KERNEL static inline
 #define LBNN_RESTRICT
+#endif
+
+#ifndef LBNN_KERNEL
+#define LBNN_KERNEL LBNN_DEFAULT_KERNEL
 #endif
 
 LBNN_KERNEL const char *lbnn_status_message(lbnn_status status)

@@ -1,0 +1,9 @@
+/* All kernels in one translation unit. With -DLBNN_KERNEL= they become a library that Python can call. */
+#define LBNN_EXPECT_ABI 1
+#include "lbnn_activation.h"
+#include "lbnn_conv.h"
+#include "lbnn_linear.h"
+#include "lbnn_pointwise.h"
+#include "lbnn_pool.h"
+
+typedef int lbnn_all_kernels_is_not_empty;
