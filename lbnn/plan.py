@@ -35,6 +35,7 @@ IN_PLACE: Mapping[str, tuple[int, ...]] = {
     "add_point": (0, 1),
     "shift": (0,),
     "variance_head": (0,),
+    "variance_head_point": (0,),
 }
 
 # Arrays of a result that are an input's own: (part of the result, position of the input, part of the input).

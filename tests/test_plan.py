@@ -56,7 +56,7 @@ def graphs(draw):
             value = linear(builder, source, draw(st.integers(1, 8)))
         elif kind == "add":
             value = builder.add("add", "add", [source, draw(st.sampled_from(same))])
-        elif kind == "concat" or kind == "concat1" and len(shape) == 2:
+        elif kind == "concat" or (kind == "concat1" and len(shape) == 2):
             parts = draw(st.lists(st.sampled_from(same), min_size=1, max_size=3))
             value = builder.add("concat", "concat", [source, *parts], {"axis": int(kind == "concat1")})
         elif kind == "flatten":
@@ -121,10 +121,8 @@ def check_overlap(node, part, written, cells, graph):
                     assert written[before : before + len(read)] == read
                 else:
                     assert written == read[: len(written)]
-                    assert (
-                        at in IN_PLACE.get(node.op, ())
-                        or node.op.startswith("avg_pool")
-                        and not any(node.attrs["padding"])
+                    assert at in IN_PLACE.get(node.op, ()) or (
+                        node.op.startswith("avg_pool") and not any(node.attrs["padding"])
                     )
 
 

@@ -1,0 +1,6 @@
+"""The C backend: a folder of readable C99 for a model, its kernels beside it."""
+
+from lbnn.backends.c.generate import Files, export_c, generate, list_calls
+from lbnn.backends.c.options import PACKAGES, COptions
+
+__all__ = ["PACKAGES", "COptions", "Files", "export_c", "generate", "list_calls"]

@@ -1,0 +1,72 @@
+"""Golden vectors of the self-test: inputs by an integer formula, outputs from the float64 reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from lbnn.backends.numpy import evaluate
+from lbnn.errors import LbnnError
+from lbnn.graph import Graph
+from lbnn.moments import Moments
+
+TOLERANCE = 1e-5
+"""The parity contract for float32."""
+
+SCALES = (0.0, 1.0, 1.0, 16.0, 1024.0)
+"""The size of the input in each vector: nothing, usual, outside of what it was trained on, absurd."""
+
+MOST_NUMBERS = 16384
+"""Large inputs get fewer vectors: what the self-test adds to flash stays small beside the weights."""
+
+LARGEST = 1e37
+"""A vector is left out if any value on its way is larger: float32 ends soon after."""
+
+
+@dataclass(frozen=True)
+class Golden:
+    """Inputs [n, length] and the outputs they should give, in float64."""
+
+    mean: Any
+    var: Any
+    result: Moments[Any]
+    scales: tuple[float, ...]
+
+
+def golden(graph: Graph) -> Golden:
+    """Vectors for a prepared graph."""
+    scales = SCALES if prod(graph.input.shape) * len(SCALES) <= MOST_NUMBERS else (0.0, 1.0)
+    inputs = [_input(graph, scale, number) for number, scale in enumerate(scales)]
+    results = [_result(graph, mean, var) for mean, var in inputs]
+    kept = [number for number, result in enumerate(results) if result is not None]
+    if not kept:
+        raise LbnnError("the model's values exceed 1e37 even for an input of zeros; float32 can't compute them")
+    mean, var = (np.stack([inputs[number][part] for number in kept]) for part in (0, 1))
+    chosen = [result for result in results if result is not None]
+    result = Moments(np.stack([r.mean for r in chosen]), np.stack([r.var for r in chosen]))
+    return Golden(mean, var, result, tuple(scales[number] for number in kept))
+
+
+def _input(graph: Graph, scale: float, number: int) -> tuple[Any, Any]:
+    """Multiples of 1/8 from -2 to 2 times the scale, without pattern: short in decimal, exact in binary."""
+    index = np.arange(prod(graph.input.shape), dtype=np.uint64) + np.uint64(1000 * number)
+    mixed = (index * np.uint64(2654435761)) % np.uint64(2**32)
+    mean = ((mixed >> np.uint64(27)).astype(np.float64) - 16.0) / 8.0 * scale + 0.0  # no minus zero
+    var = ((mixed >> np.uint64(20)) % np.uint64(16)).astype(np.float64) / 16.0 * scale * scale
+    return mean, var
+
+
+def _result(graph: Graph, mean: Any, var: Any) -> Moments[Any] | None:
+    """The outputs in one row, or None if float32 can't hold what is computed on the way."""
+    shape = (1, *graph.input.shape)
+    values = evaluate(graph, mean.reshape(shape), var.reshape(shape) if graph.input.random else None)
+    arrays = [
+        np.asarray(array) for value in values.values() for array in (value if isinstance(value, Moments) else [value])
+    ]
+    if not all(np.all(np.abs(array) < LARGEST) for array in arrays):
+        return None
+    out = values[graph.output]
+    return Moments(out.mean.reshape(-1), out.var.reshape(-1))

@@ -1,0 +1,328 @@
+"""Which kernel computes which operator: the table from graph nodes to C calls and their constants.
+
+An emitter gives the calls of one node as text; constants and geometry it needs are noted in the Listing. The kernels
+and their contract are in c_runtime/README.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from lbnn.backends.c import literals, names
+from lbnn.backends.c.literals import Floats
+from lbnn.backends.c.pack import PACK, ConvShape, PoolShape, conv_kernel, pack_weights, pool_kernel
+from lbnn.errors import LbnnError
+from lbnn.graph import Graph, Node
+from lbnn.moments import Moments
+from lbnn.ops import Shape
+from lbnn.plan import MEAN, VAR, WORK, Plan
+
+# Suffixes of the model's own functions and arrays: no layer may take them.
+TAKEN = ("predict", "selftest", "weights", "input", "input_variance", "mean", "variance")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An array of weights: its identifier, the layer it belongs to, its numbers and how many stand on a line."""
+
+    name: str
+    layer: str
+    values: Floats
+    width: int
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A constant struct that describes a convolution or a pooling."""
+
+    kind: str
+    name: str
+    members: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """One layer of the listing: its name, operator and shape for the comment, and its calls."""
+
+    layer: str
+    op: str
+    shape: str
+    calls: tuple[str, ...]
+
+
+class Listing:
+    """The flat list of calls for a graph and its plan, with everything the calls refer to."""
+
+    def __init__(self, name: str, graph: Graph, plan: Plan) -> None:
+        self.name, self.graph, self.plan = name, graph, plan
+        self.layers = names.identifiers((node.name for node in graph.nodes), "layer", TAKEN)
+        self.constants: list[Constant] = []
+        self.geometries: list[Geometry] = []
+        self.headers = ["lbnn_pointwise.h"]
+        self.lines = [self._line(node) for node in graph.nodes]
+
+    def _line(self, node: Node) -> Line:
+        header, emit = _emitter(node)
+        if header not in self.headers:
+            self.headers.append(header)
+        shape = " -> ".join("x".join(map(str, shape)) for shape in self._shapes(node))
+        return Line(self.layers[node.name], node.op, shape, tuple(emit(node, self)))
+
+    def _shapes(self, node: Node) -> list[Shape]:
+        own = self.graph.values[node.name].shape
+        sources = [self.graph.values[name].shape for name in node.inputs[:1]]
+        return [own] if sources == [own] else [*sources, own]
+
+    def shape(self, name: str) -> Shape:
+        """The shape of a value."""
+        return self.graph.values[name].shape
+
+    def size(self, name: str) -> int:
+        """The number of elements of a value."""
+        return prod(self.shape(name))
+
+    def parts(self, name: str) -> tuple[str, ...]:
+        """The arrays of a value."""
+        return (MEAN, VAR) if self.graph.values[name].random else (MEAN,)
+
+    def at(self, name: str, part: str = MEAN, ahead: int = 0) -> str:
+        """A pointer to an array, `ahead` floats behind its start."""
+        place = self.plan.places[name, part]
+        base = place.base if place.base in (WORK, "input", "input_variance") else self._symbol(place.base)
+        return f"{base} + {place.offset + ahead}" if place.offset + ahead else base
+
+    def arrays(self, name: str) -> list[str]:
+        """Pointers to all arrays of a value."""
+        return [self.at(name, part) for part in self.parts(name)]
+
+    def constant(self, node: Node, values: Any, suffix: str = "", width: int = 8) -> str:
+        """Notes an array of numbers and gives its identifier."""
+        name = self._symbol(node.name) + suffix
+        rounded = literals.float32(values, f"layer {self.layers[node.name]}")
+        self.constants.append(Constant(name, self.layers[node.name], rounded.reshape(-1), width))
+        return name
+
+    def geometry(self, node: Node, kind: str, shape: ConvShape | PoolShape) -> str:
+        """Notes a constant struct and gives a pointer to it."""
+        name = f"{self._symbol(node.name)}_shape"
+        self.geometries.append(Geometry(kind, name, ", ".join(map(str, astuple(shape)))))
+        return f"&{name}"
+
+    def copies(self, source: str, target: str) -> list[str]:
+        """Calls that bring a value to where an operator overwrites it, none if it is there."""
+        pairs = [(self.at(source, part), self.at(target, part)) for part in self.parts(target)]
+        return [call("lbnn_copy", a, b, self.size(target)) for a, b in pairs if a != b]
+
+    def _symbol(self, name: str) -> str:
+        return f"{self.name}_{self.layers[name]}"
+
+
+Emitter = Callable[[Node, Listing], list[str]]
+
+
+def call(function: str, *arguments: Any) -> str:
+    """A call as C text."""
+    return f"{function}({', '.join(map(str, arguments))});"
+
+
+def _point(node: Node) -> str:
+    return "_point" if node.op.endswith("_point") else ""
+
+
+def _linear(node: Node, listing: Listing) -> list[str]:
+    weight, bias = _gaussian(node, "weight"), _bias(node)
+    out_len, in_len = weight.mean.shape
+    packed = _packed(node, weight, bias)
+    w = listing.constant(node, packed, width=2 * min(PACK, out_len))
+    (source,) = node.inputs
+    rows = listing.size(source) // in_len
+    inputs, outputs = (
+        [_stepping(pointer, length, rows) for pointer in listing.arrays(name)]
+        for name, length in ((source, in_len), (node.name, out_len))
+    )
+    kernel = call(f"lbnn_linear{_point(node)}", *inputs, w, *outputs, in_len, out_len)
+    return [kernel if rows == 1 else f"for (int i = 0; i < {rows}; i++) {{ {kernel} }}"]
+
+
+def _stepping(pointer: str, step: int, rows: int) -> str:
+    return pointer if rows == 1 else f"{pointer} + {step} * i"
+
+
+def _conv(node: Node, listing: Listing) -> list[str]:
+    weight, bias, groups = _gaussian(node, "weight"), _bias(node), node.attrs["groups"]
+    packed = _packed(node, weight, bias, groups)
+    w = listing.constant(node, packed, width=2 * min(PACK, weight.mean.shape[0] // groups))
+    (source,) = node.inputs
+    pairs = zip(
+        *(_two(node.attrs[key], pad) for key, pad in (("stride", 1), ("padding", 0), ("dilation", 1))), strict=True
+    )
+    (stride_h, padding_h, dilation_h), (stride_w, padding_w, dilation_w) = pairs
+    shape = ConvShape(
+        *_planes(listing.shape(source)),
+        *_planes(listing.shape(node.name)),
+        *_two(weight.mean.shape[2:], 1),
+        stride_h,
+        stride_w,
+        padding_h,
+        padding_w,
+        dilation_h,
+        dilation_w,
+        groups,
+    )
+    geometry = listing.geometry(node, "lbnn_conv_shape", shape)
+    kernel = conv_kernel(shape) + _point(node)
+    return [call(kernel, *listing.arrays(source), w, *listing.arrays(node.name), geometry)]
+
+
+def _avg_pool(node: Node, listing: Listing) -> list[str]:
+    (source,) = node.inputs
+    shape = PoolShape(
+        *_planes(listing.shape(source)),
+        *_planes(listing.shape(node.name))[1:],
+        *_two(node.attrs["kernel_size"], 1),
+        *_two(node.attrs["stride"], 1),
+        *_two(node.attrs["padding"], 0),
+        int(node.attrs["count_include_pad"]),
+    )
+    geometry = listing.geometry(node, "lbnn_pool_shape", shape)
+    kernel = pool_kernel(shape) + _point(node)
+    return [call(kernel, *listing.arrays(source), *listing.arrays(node.name), geometry)]
+
+
+def _leaky_relu(node: Node, listing: Listing) -> list[str]:
+    numbers = [literals.scalar(node.attrs[key]) for key in ("negative_slope", "clamp") if key in node.attrs]
+    kernel = call(f"lbnn_{node.op}", *listing.arrays(node.name), listing.size(node.name), *numbers)
+    return [*listing.copies(node.inputs[0], node.name), kernel]
+
+
+def _affine(node: Node, listing: Listing) -> list[str]:
+    shape = listing.shape(node.name)
+    scale, shift = (_per_channel(node.params[key], shape) for key in ("scale", "shift"))
+    channels = max(scale.size, shift.size)
+    constants = [
+        listing.constant(node, np.broadcast_to(values, channels), suffix)
+        for values, suffix in ((scale, "_scale"), (shift, "_shift"))
+    ]
+    sizes = (channels, prod(shape) // channels)
+    kernel = call(f"lbnn_affine{_point(node)}", *listing.arrays(node.name), *constants, *sizes)
+    return [*listing.copies(node.inputs[0], node.name), kernel]
+
+
+def _sum(node: Node, listing: Listing) -> list[str]:
+    kernel = {"add": "lbnn_add", "shift": "lbnn_shift", "add_point": "lbnn_add_points"}[node.op]
+    inputs = [pointer for name in node.inputs for pointer in listing.arrays(name)]
+    return [call(kernel, *inputs, *listing.arrays(node.name), listing.size(node.name))]
+
+
+def _concat(node: Node, listing: Listing) -> list[str]:
+    """A copy for each input that does not lie in the result already."""
+    axis, calls, ahead = node.attrs["axis"], [], 0
+    count, step = prod(listing.shape(node.name)[:axis]), prod(listing.shape(node.name)[axis:])
+    for name in node.inputs:
+        length = prod(listing.shape(name)[axis:])
+        for part in listing.parts(node.name):
+            source, target = listing.at(name, part), listing.at(node.name, part, ahead)
+            if source != target:
+                calls.append(call("lbnn_concat", source, target, count, length, step))
+        ahead += length
+    return calls
+
+
+def _pad(node: Node, listing: Listing) -> list[str]:
+    (source,) = node.inputs
+    (top, bottom), (left, right) = _two(node.attrs["padding"], (0, 0))
+    sizes = (*_planes(listing.shape(source)), top, bottom, left, right)
+    return [
+        call("lbnn_pad", listing.at(source, part), listing.at(node.name, part), *sizes)
+        for part in listing.parts(node.name)
+    ]
+
+
+def _lift(node: Node, listing: Listing) -> list[str]:
+    return [call("lbnn_lift", listing.at(node.name, VAR), listing.size(node.name))]
+
+
+def _variance_head(node: Node, listing: Listing) -> list[str]:
+    arrays = (*listing.arrays(node.inputs[0]), *listing.arrays(node.name))
+    return [call(f"lbnn_variance_head{_point(node)}", *arrays, listing.size(node.name))]
+
+
+def _constant(node: Node, listing: Listing) -> list[str]:
+    listing.constant(node, node.params["value"])
+    return []
+
+
+def _flatten(node: Node, listing: Listing) -> list[str]:
+    return []
+
+
+_FORMS: dict[str, tuple[str, Emitter]] = {
+    "linear": ("lbnn_linear.h", _linear),
+    "conv": ("lbnn_conv.h", _conv),
+    "avg_pool": ("lbnn_pool.h", _avg_pool),
+    "leaky_relu": ("lbnn_activation.h", _leaky_relu),
+    "affine": ("lbnn_pointwise.h", _affine),
+    "add": ("lbnn_pointwise.h", _sum),
+    "concat": ("lbnn_pointwise.h", _concat),
+    "pad": ("lbnn_pointwise.h", _pad),
+    "flatten": ("lbnn_pointwise.h", _flatten),
+    "variance_head": ("lbnn_pointwise.h", _variance_head),
+}
+EMITTERS: dict[str, tuple[str, Emitter]] = {
+    **_FORMS,
+    **{f"{op}_point": form for op, form in _FORMS.items()},
+    "leaky_relu_clamped": _FORMS["leaky_relu"],
+    "shift": _FORMS["add"],
+    "lift": ("lbnn_pointwise.h", _lift),
+    "constant": ("lbnn_pointwise.h", _constant),
+}
+
+
+def _emitter(node: Node) -> tuple[str, Emitter]:
+    if node.op not in EMITTERS:
+        raise LbnnError(f"op {node.op!r} has no C kernel; export with --target onnx, or use one of {', '.join(_FORMS)}")
+    return EMITTERS[node.op]
+
+
+def _gaussian(node: Node, key: str) -> Moments[Any]:
+    param = node.params[key]
+    assert isinstance(param, Moments)
+    return param
+
+
+def _bias(node: Node) -> Moments[Any]:
+    """One entry for each output: a bias may be a single number for all."""
+    bias, outputs = _gaussian(node, "bias"), len(_gaussian(node, "weight").mean)
+    return Moments(np.broadcast_to(bias.mean, (outputs,)), np.broadcast_to(bias.var, (outputs,)))
+
+
+def _packed(node: Node, weight: Moments[Any], bias: Moments[Any], groups: int = 1) -> Floats:
+    what = f"layer {names.identifier(node.name, 'layer')}"
+    weight_mean, weight_var, bias_mean, bias_var = (literals.float32(part, what) for part in (*weight, *bias))
+    return pack_weights(weight_mean, weight_var, bias_mean, bias_var, groups)
+
+
+def _two(values: Any, missing: Any) -> tuple[Any, Any]:
+    """(height, width); one axis alone is the width."""
+    height, width = values if len(values) == 2 else (missing, *values)
+    return height, width
+
+
+def _planes(shape: Shape) -> tuple[int, int, int]:
+    """(channels, height, width)."""
+    return (shape[0], *_two(shape[1:], 1))
+
+
+def _per_channel(values: Any, shape: Shape) -> Any:
+    """One number, one for each channel (first axis), or one for each element: the fewest that describe `values`."""
+    full = np.broadcast_to(values, shape).reshape(shape[0], -1)
+    if np.all(full == full[0, 0]):
+        return full[:1, 0]
+    if np.all(full == full[:, :1]):
+        return full[:, 0]
+    return full.reshape(-1)

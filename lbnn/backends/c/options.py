@@ -1,0 +1,35 @@
+"""What a user may choose about generated C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lbnn.errors import LbnnError
+
+PACKAGES = ("arduino", "platformio", "esp-idf", "zephyr")
+CHOICES: dict[str, tuple[str | None, ...]] = {
+    "weights": ("source", "binary"),
+    "optimize": ("speed", "size"),
+    "package": (None, *PACKAGES),
+}
+
+
+@dataclass(frozen=True)
+class COptions:
+    """How the C is written. `name` is the model's own where it is None; `command` is for the banner."""
+
+    name: str | None = None
+    input_variance: bool = False
+    weights: str = "source"
+    single_file: bool = False
+    package: str | None = None
+    optimize: str = "speed"
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        for key, choices in CHOICES.items():
+            if getattr(self, key) not in choices:
+                names = ", ".join(str(choice) for choice in choices if choice)
+                raise LbnnError(f"{key} {getattr(self, key)!r} is not known; choose from {names}")
+        if self.weights == "binary" and (self.single_file or self.package):
+            raise LbnnError("binary weights are a file of their own; leave out --single-file and --package")
