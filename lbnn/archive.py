@@ -31,7 +31,14 @@ OPCODES = {
 }
 """What torch.save needs for plain data and tensors."""
 
-GLOBALS = re.compile(r"torch\._utils _rebuild_tensor_v2|collections OrderedDict|torch [A-Za-z0-9]+Storage")
+ITEM_SIZES = {
+    **{"torch FloatStorage": 4, "torch DoubleStorage": 8, "torch HalfStorage": 2, "torch BFloat16Storage": 2},
+    **{"torch LongStorage": 8, "torch IntStorage": 4, "torch ShortStorage": 2, "torch CharStorage": 1},
+    **{"torch ByteStorage": 1, "torch BoolStorage": 1},
+}
+"""Bytes of an element."""
+
+GLOBALS = {"torch._utils _rebuild_tensor_v2", "collections OrderedDict", *ITEM_SIZES}
 """The only names that a file may refer to."""
 
 
@@ -41,7 +48,7 @@ def read_archive(data: bytes) -> Any:
         members = _members(data)
         if "data.pkl" not in members:
             raise LbnnError("is not an lbnn model; write it with lbnn.save")
-        _check_pickle(members["data.pkl"])
+        _check_pickle(members)
         return torch.load(_archive(members), map_location="cpu", weights_only=True)
 
 
@@ -72,13 +79,29 @@ def _members(data: bytes) -> dict[str, bytes]:
     return members
 
 
-def _check_pickle(data: bytes) -> None:
-    """Refuses all names but those of plain tensors, before anything is unpickled."""
-    for opcode, argument, _ in pickletools.genops(data):
+def _check_pickle(members: Mapping[str, bytes]) -> None:
+    """Refuses all names but those of plain tensors and all storages that are not in the file, unpickling nothing."""
+    memo: dict[Any, Any] = {}
+    pushed: list[Any] = []
+    for opcode, argument, _ in pickletools.genops(members["data.pkl"]):
         if opcode.name not in OPCODES:
             raise LbnnError(f"holds the pickle code {opcode.name}, which lbnn.save never writes")
-        if opcode.name == "GLOBAL" and not GLOBALS.fullmatch(str(argument)):
+        if opcode.name == "GLOBAL" and argument not in GLOBALS:
             raise LbnnError(f"refers to {str(argument)[:100]!r}; a model file has plain data and tensors only")
+        if opcode.name == "BINPERSID":
+            _check_storage(pushed[-7:], members)
+        elif opcode.name.endswith("BINPUT"):
+            memo[argument] = pushed[-1]
+        else:
+            pushed.append(memo[argument] if opcode.name.endswith("BINGET") else (opcode.name, argument))
+
+
+def _check_storage(pushed: list[Any], members: Mapping[str, bytes]) -> None:
+    """A storage is the tuple ("storage", type, key, device, length), spelled out; its member has that length."""
+    mark, (_, word), (_, kind), (_, key), _, (_, length), close = pushed
+    size = len(members[f"data/{key}"])
+    if (mark[0], word, close[0]) != ("MARK", "storage", "TUPLE") or length * ITEM_SIZES[kind] != size:
+        raise LbnnError(f"has a tensor of {length} elements for {size} bytes of data")
 
 
 def _archive(members: Mapping[str, bytes]) -> io.BytesIO:

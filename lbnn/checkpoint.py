@@ -1,33 +1,22 @@
-"""model.pt: a dict of plain data and float32 tensors, and the reader that checks every field of it.
-
-    format        "lbnn"
-    version       1
-    lbnn_version  the lbnn that wrote it
-    name          text or None: the file's name is used then
-    input_shape   [int, ...], without the batch axis
-    graph         {"output": name, "nodes": [{name, op, inputs, attrs, params, training}, ...]}
-                  params: {"weight": {"mu": tensor, "rho": tensor}} for Gaussians, {"scale": tensor} for known numbers
-    metadata      plain data of the user's
-    tensors       {tensor: float32}; nodes that name the same tensor share it
-"""
+"""Models in files: save, load, and read for export; `lbnn.saved` has the layout of the file."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 import lbnn
 from lbnn import ops
-from lbnn.archive import read_archive
 from lbnn.errors import LbnnError
 from lbnn.files import write_file
 from lbnn.graph import INPUT, Graph, GraphBuilder, Node, Param
@@ -35,18 +24,8 @@ from lbnn.nn.base import BayesianLayer, Layer
 from lbnn.nn.network import LAYERS, TRAINED, Network, Step, build_layer
 from lbnn.nn.plain import BatchNorm
 from lbnn.ops import Shape
-from lbnn.trace import NO_BIAS, check_shape, exact, gaussian, record, unwrap
-
-FORMAT = "lbnn"
-VERSION = 1
-
-MAX_NODES = 10_000
-MAX_NAME = 1_000
-MAX_TEXT = 1_000_000
-MAX_DEPTH = 32
-MAX_ITEMS = 1_000_000
-MAX_ELEMENTS = 2**28
-"""Of one value of the graph: a gigabyte of float32."""
+from lbnn.saved import FORMAT, MAX_ELEMENTS, MAX_NAME, VERSION, Saved, SavedNode, parse, plain, text
+from lbnn.trace import NO_BIAS, exact, gaussian, record, unwrap
 
 
 @dataclass(frozen=True)
@@ -56,30 +35,6 @@ class Model:
     graph: Graph
     sha256: str
     name: str
-    metadata: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class SavedNode:
-    """A node as the file has it; `params` names tensors, by the layer's own names for them (weight_mu, scale, ...)."""
-
-    name: str
-    op: str
-    inputs: tuple[str, ...]
-    attrs: Mapping[str, Any]
-    params: Mapping[str, str]
-    training: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Saved:
-    """The contents of a file, each field checked."""
-
-    name: str | None
-    input_shape: Shape
-    nodes: tuple[SavedNode, ...]
-    output: str
-    tensors: Mapping[str, Tensor]
     metadata: Mapping[str, Any]
 
 
@@ -101,7 +56,7 @@ def save(
 def load(path: str | Path) -> Network:
     """The model of a file as a module of ordinary layers, ready to predict or to train on."""
     with _named(path):
-        return _network(_parse(_read(Path(path))))
+        return _network(parse(_read(Path(path))))
 
 
 def read_model(source: str | Path | nn.Module, input_shape: Sequence[int] | None = None) -> Model:
@@ -113,7 +68,7 @@ def read_model(source: str | Path | nn.Module, input_shape: Sequence[int] | None
 
 
 def _model(data: bytes, default_name: str) -> Model:
-    saved = _parse(data)
+    saved = parse(data)
     name = default_name if saved.name is None else saved.name
     return Model(_graph(saved, name), hashlib.sha256(data).hexdigest(), name, saved.metadata)
 
@@ -125,9 +80,6 @@ def _named(path: str | Path) -> Iterator[None]:
         yield
     except LbnnError as error:
         raise LbnnError(f"{path}: {error}") from None
-
-
-# Writing
 
 
 def serialise(
@@ -150,10 +102,10 @@ def serialise(
         "format": FORMAT,
         "version": VERSION,
         "lbnn_version": lbnn.__version__,
-        "name": name if name is None else _text(name, "name", MAX_NAME),
+        "name": name if name is None else text(name, "name", MAX_NAME),
         "input_shape": list(traced.graph.input.shape),
         "graph": {"output": traced.graph.output, "nodes": nodes},
-        "metadata": _plain(dict(metadata or {}), "metadata"),
+        "metadata": plain(dict(metadata or {}), "metadata"),
     }
     buffer = io.BytesIO()
     torch.save({**_canonical(contents), "tensors": tensors.stored}, buffer)
@@ -205,9 +157,6 @@ def _canonical(data: Any) -> Any:
     return [_canonical(item) for item in data] if isinstance(data, (list, tuple)) else data
 
 
-# Reading
-
-
 def _read(path: Path) -> bytes:
     try:
         if path.is_dir():
@@ -219,204 +168,17 @@ def _read(path: Path) -> bytes:
         raise LbnnError(f"can't be read ({error})") from None
 
 
-def _parse(data: bytes) -> Saved:
-    contents = read_archive(data)
-    if not isinstance(contents, dict) or contents.get("format") != FORMAT:
-        raise LbnnError("is not an lbnn model; write it with lbnn.save")
-    _check_version(contents.get("version"))
-    tensors = _tensors(_field(contents, "tensors", dict), len(data))
-    graph = _field(contents, "graph", dict)
-    nodes = _field(graph, "nodes", list)
-    if len(nodes) > MAX_NODES:
-        raise LbnnError(f"has {len(nodes)} nodes; at most {MAX_NODES} are read")
-    name = contents.get("name")
-    return Saved(
-        name=None if name is None else _text(name, "name", MAX_NAME),
-        input_shape=check_shape(_field(contents, "input_shape", list)),
-        nodes=tuple(_node(node) for node in nodes),
-        output=_text(_field(graph, "output", str), "output", MAX_NAME),
-        tensors=tensors,
-        metadata=_plain(_field(contents, "metadata", dict), "metadata"),
-    )
-
-
-def _check_version(version: Any) -> None:
-    if type(version) is not int or version < 1:
-        raise LbnnError(f"has no valid format version (got {version!r:.50})")
-    if version > VERSION:
-        raise LbnnError(f"has format version {version}, this lbnn reads up to {VERSION}; update lbnn")
-
-
-def _field(data: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = data.get(name)
-    if type(value) is not kind:
-        raise LbnnError(f"field {name!r} must be a {kind.__name__}, got {type(value).__name__}")
-    return value
-
-
-def _text(value: Any, what: str, limit: int) -> str:
-    if type(value) is not str or len(value) > limit:
-        raise LbnnError(f"{what} must be text of at most {limit} characters")
-    return value
-
-
-def _tensors(data: dict[Any, Any], size: int) -> dict[str, Tensor]:
-    for name, tensor in data.items():
-        label = f"tensor {_text(name, 'the name of a tensor', MAX_NAME + 100)!r}"
-        if type(tensor) is not Tensor or tensor.dtype != torch.float32 or tensor.layout != torch.strided:
-            kind = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
-            raise LbnnError(f"{label} must be a dense float32 tensor, got {kind}")
-        if tensor.numel() * 4 > size or not tensor.is_contiguous():
-            raise LbnnError(f"{label} of shape {tuple(tensor.shape)} is larger than the file or not contiguous")
-        if not bool(torch.isfinite(tensor).all()):
-            raise LbnnError(f"{label} holds a NaN or an infinity")
-    if sum(tensor.numel() for tensor in data.values()) * 4 > size:
-        raise LbnnError("its tensors are larger than the file")
-    return data
-
-
-def _node(data: Any) -> SavedNode:
-    if type(data) is not dict:
-        raise LbnnError(f"each node must be a dict, got {type(data).__name__}")
-    name = _text(data.get("name"), "the name of a node", MAX_NAME)
-    try:
-        op = _text(data.get("op"), "op", MAX_NAME)
-        return SavedNode(
-            name=name,
-            op=op,
-            inputs=tuple(_text(item, "an input", MAX_NAME) for item in _field(data, "inputs", list)),
-            attrs=_attrs(ops.find(op), _field(data, "attrs", dict)),
-            params=_params(ops.find(op), _field(data, "params", dict)),
-            training=_training(op, _field(data, "training", dict)),
-        )
-    except LbnnError as error:
-        raise LbnnError(f"node {name!r}: {error}") from None
-
-
-def _attrs(op: ops.Op, data: dict[Any, Any]) -> dict[str, Any]:
-    """Exactly the attributes that the operator takes (its samples show which), each of its type."""
-    wanted = op.samples[0].attrs
-    if set(data) != set(wanted):
-        raise LbnnError(f"{op.name} takes the attributes {sorted(wanted)}")
-    return {key: ATTRS["pads" if op.name.startswith("pad") else key](key, data[key]) for key in wanted}
-
-
-def _integers(key: str, value: Any) -> Shape:
-    if type(value) is not list or len(value) not in (1, 2):
-        raise LbnnError(f"{key} must be a list of one or two integers")
-    return tuple(_integer(key, item) for item in value)
-
-
-def _integer(key: str, value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 2**31:
-        raise LbnnError(f"{key} must be an integer from 0 to 2^31 - 1")
-    return value
-
-
-def _pairs(key: str, value: Any) -> tuple[Shape, ...]:
-    pairs = [_integers(key, pair) for pair in value] if type(value) is list else []
-    if len(pairs) not in (1, 2) or any(len(pair) != 2 for pair in pairs):
-        raise LbnnError(f"{key} must be one or two pairs of integers")
-    return tuple(pairs)
-
-
-def _boolean(key: str, value: Any) -> bool:
-    if type(value) is not bool:
-        raise LbnnError(f"{key} must be True or False")
-    return value
-
-
-def _number(low: float, high: float) -> Callable[[str, Any], float]:
-    def check(key: str, value: Any) -> float:
-        if type(value) not in (int, float) or not low <= value <= high:
-            raise LbnnError(f"{key} must be a number from {low:g} to {high:g}")
-        return float(value)
-
-    return check
-
-
-ATTRS: dict[str, Callable[[str, Any], Any]] = {
-    "kernel_size": _integers,
-    "stride": _integers,
-    "padding": _integers,
-    "dilation": _integers,
-    "pads": _pairs,
-    "groups": _integer,
-    "axis": _integer,
-    "ceil_mode": _boolean,
-    "count_include_pad": _boolean,
-    "negative_slope": _number(0.0, 1.0),
-    "clamp": _number(1e-6, 1e6),
-    "eps": _number(1e-12, 1e6),
-}
-"""The type of each attribute; `pads` is the padding of a pad, before and after each axis."""
-
-
-def _params(op: ops.Op, data: dict[Any, Any]) -> dict[str, str]:
-    """The names of tensors; a Gaussian has two. A bias may be missing."""
-    if not set(op.params) - {"bias"} <= set(data) <= set(op.params):
-        raise LbnnError(f"{op.name} needs the parameters {list(op.params)}")
-    named: dict[str, str] = {}
-    for key, value in data.items():
-        parts = value if key in op.gaussian else {"": value}
-        if type(parts) is not dict or set(parts) != ({"mu", "rho"} if key in op.gaussian else {""}):
-            raise LbnnError(f"parameter {key!r} must name its tensors mu and rho")
-        for part in sorted(parts):
-            named[f"{key}_{part}" if part else key] = _text(parts[part], f"parameter {key!r}", MAX_NAME + 100)
-    if "bias" in op.constants and "bias" not in data:
-        raise LbnnError(f"{op.name} needs the parameters {list(op.params)}")
-    return named
-
-
-def _training(op: str, data: dict[Any, Any]) -> dict[str, Any]:
-    """What a layer needs to train on."""
-    if set(data) != ({"momentum"} if op.startswith("batch_norm") else set()):
-        raise LbnnError("field 'training' does not fit the operator")
-    return {key: _number(0.0, 1.0)(key, value) for key, value in data.items()}
-
-
-def _plain(value: Any, what: str) -> Any:
-    """Plain data of bounded depth and size; anything else is refused with its place."""
-    return _Plain().copy(value, what, 0)
-
-
-class _Plain:
-    """Copies plain data and counts its items: a file can name one list many times."""
-
-    def __init__(self) -> None:
-        self.items = 0
-
-    def copy(self, value: Any, what: str, depth: int) -> Any:
-        """The same data with lists for tuples."""
-        self.items += 1
-        if depth > MAX_DEPTH or self.items > MAX_ITEMS:
-            raise LbnnError(f"{what[:100]} is too deep or too large")
-        if isinstance(value, dict):
-            return {self._key(key, what): self.copy(item, f"{what}.{key}", depth + 1) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self.copy(item, what, depth + 1) for item in value]
-        if value is None or type(value) in (bool, float) or (type(value) is int and abs(value) < 2**63):
-            return value
-        if type(value) is str:
-            return _text(value, what[:100], MAX_TEXT)
-        self._refuse(value, what)
-
-    def _key(self, key: Any, what: str) -> str:
-        return _text(key, f"a key of {what[:100]}", MAX_NAME)
-
-    def _refuse(self, value: Any, what: str) -> NoReturn:
-        raise LbnnError(f"{what[:100]} must be plain data (text, numbers, lists, dicts), got {type(value).__name__}")
-
-
 def _graph(saved: Saved, name: str) -> Graph:
     """The graph, with names of letters, digits, `_` and `.` only."""
     builder = GraphBuilder(name, saved.input_shape, random=True)
+    params = Parameters(saved.tensors)
     names = {INPUT: INPUT}
+    _check_size(INPUT, saved.input_shape)
     for node in saved.nodes:
         if node.name in names:
             raise LbnnError(f"node {node.name!r}: the name is used twice")
         inputs = [_known(names, item, node) for item in node.inputs]
-        names[node.name] = builder.add(node.name, node.op, inputs, node.attrs, _values(node, saved.tensors))
+        names[node.name] = builder.add(node.name, node.op, inputs, node.attrs, params.of(node))
         _check_size(node.name, builder.values[names[node.name]].shape)
     if saved.output not in names:
         raise LbnnError(f"its output {saved.output!r} is not one of its values")
@@ -430,61 +192,75 @@ def _known(names: Mapping[str, str], name: str, node: SavedNode) -> str:
 
 
 def _check_size(name: str, shape: Shape) -> None:
-    size = 1
-    for extent in shape:
-        size *= extent
+    size = math.prod(shape)
     if not 1 <= size <= MAX_ELEMENTS:
-        raise LbnnError(f"node {name!r}: its result has {size} elements; at most {MAX_ELEMENTS} are supported")
+        raise LbnnError(f"value {name!r} has {size} elements; at most {MAX_ELEMENTS} are supported")
 
 
-def _values(node: SavedNode, tensors: Mapping[str, Tensor]) -> dict[str, Param]:
-    """The parameters of a node as the graph holds them."""
-    op, own = ops.find(node.op), _node_tensors(node, tensors)
-    values: dict[str, Param] = {}
-    for key in op.params:
-        if key not in op.gaussian:
-            values[key] = exact(own[key])
-        elif f"{key}_mu" not in own:
-            values[key] = NO_BIAS
-        elif own[f"{key}_mu"].shape != own[f"{key}_rho"].shape:
-            raise LbnnError(f"node {node.name!r}: mu and rho of {key!r} differ in shape")
-        else:
-            values[key] = gaussian(own[f"{key}_mu"], own[f"{key}_rho"])
-    return values
+class Parameters:
+    """The parameters of nodes as the graph holds them; those that nodes share are computed once."""
 
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self.tensors = tensors
+        self.computed: dict[tuple[str, ...], Param] = {}
+        self.elements = 0
 
-def _node_tensors(node: SavedNode, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    missing = [name for name in node.params.values() if name not in tensors]
-    if missing:
-        raise LbnnError(f"node {node.name!r}: there is no tensor {missing[0]!r}")
-    return {key: tensors[name] for key, name in node.params.items()}
+    def of(self, node: SavedNode) -> dict[str, Param]:
+        """One node's parameters by name."""
+        try:
+            op = ops.find(node.op)
+            values = {key: self._value(node.params, key, key in op.gaussian) for key in op.params}
+            self._count(values)
+        except LbnnError as error:
+            raise LbnnError(f"node {node.name!r}: {error}") from None
+        return values
+
+    def _value(self, names: Mapping[str, str], key: str, is_gaussian: bool) -> Param:
+        parts = (f"{key}_mu", f"{key}_rho") if is_gaussian else (key,)
+        if parts[0] not in names:
+            return NO_BIAS
+        source = tuple(names[part] for part in parts)
+        if source not in self.computed:
+            tensors = [self._tensor(name) for name in source]
+            if any(tensor.shape != tensors[0].shape for tensor in tensors):
+                raise LbnnError(f"mu and rho of {key!r} differ in shape")
+            self.computed[source] = gaussian(*tensors) if is_gaussian else exact(*tensors)
+        return self.computed[source]
+
+    def _tensor(self, name: str) -> Tensor:
+        if name not in self.tensors:
+            raise LbnnError(f"there is no tensor {name!r}")
+        return self.tensors[name]
+
+    def _count(self, values: Mapping[str, Param]) -> None:
+        """A small file could name one tensor in thousands of nodes, and each of them is checked."""
+        self.elements += sum(math.prod(value.shape) for value in values.values())
+        if self.elements > MAX_ELEMENTS:
+            raise LbnnError(f"the nodes have more than {MAX_ELEMENTS} parameters")
 
 
 def _network(saved: Saved) -> Network:
     """The module; nodes with the same tensors and attributes become one layer, as they were."""
     _graph(saved, saved.name or "model")  # checks shapes and wiring
     held: dict[tuple[str, bool], Tensor] = {}
-    layers: dict[Any, int] = {}
-    built: list[Layer] = []
+    numbers: dict[Any, int] = {}
+    layers: list[Layer] = []
     steps: list[Step] = []
     for node in saved.nodes:
         key = (node.op, repr(node.attrs), tuple(node.params.items())) if node.params else node.name
-        if key not in layers:
-            layers[key] = len(built)
-            built.append(_layer(node, saved.tensors, held))
-        steps.append(Step(node.name, layers[key], node.inputs))
-    return Network(built, steps, saved.output, saved.input_shape, saved.name, saved.metadata)
+        if key not in numbers:
+            layers.append(_layer(node, saved.tensors, held))
+        steps.append(Step(node.name, numbers.setdefault(key, len(numbers)), node.inputs))
+    return Network(layers, steps, saved.output, saved.input_shape, saved.name, saved.metadata)
 
 
 def _layer(node: SavedNode, tensors: Mapping[str, Tensor], held: dict[tuple[str, bool], Tensor]) -> Layer:
+    """One layer; `held` has the parameters (True) and buffers (False) of those before it, to be shared by name."""
     for key, name in node.params.items():
-        trained = key in TRAINED
-        held.setdefault((name, trained), nn.Parameter(tensors[name].clone()) if trained else tensors[name].clone())
+        trained, tensor = key in TRAINED, tensors[name].clone()
+        held.setdefault((name, trained), nn.Parameter(tensor) if trained else tensor)
     own = {key: held[name, key in TRAINED] for key, name in node.params.items()}
-    layer = build_layer(_general(node.op), node.attrs, own)
-    for key, value in node.training.items():
-        setattr(layer, key, value)
-    return layer
+    return build_layer(_general(node.op), {**node.attrs, **node.training}, own)
 
 
 def _general(op: str) -> str:

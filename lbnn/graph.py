@@ -85,7 +85,11 @@ class Graph:
     @cached_property
     def users(self) -> dict[str, tuple[Node, ...]]:
         """The nodes that read each value."""
-        return {name: tuple(node for node in self.nodes if name in node.inputs) for name in self.values}
+        users: dict[str, list[Node]] = {name: [] for name in self.values}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                users[name].append(node)
+        return {name: tuple(nodes) for name, nodes in users.items()}
 
     def __str__(self) -> str:
         """A listing: one line a node."""
@@ -155,6 +159,7 @@ class GraphBuilder:
         self.input = Value(shape, random)
         self.values: dict[str, Value] = {INPUT: self.input}
         self.nodes: list[Node] = []
+        self._numbers: dict[str, int] = {}  # the last one tried for a name: many equal ones stay fast
 
     def add(
         self,
@@ -178,10 +183,11 @@ class GraphBuilder:
     def unique(self, name: str) -> str:
         """`name`, or the first of name_2, name_3, ... that is free."""
         stem = re.sub(r"[^A-Za-z0-9_.]", "_", name) or "node"
-        candidate, number = stem, 1
+        candidate, number = stem, self._numbers.get(stem, 1)
         while candidate in self.values:
             number += 1
             candidate = f"{stem}_{number}"
+        self._numbers[stem] = number
         return candidate
 
     def _form(self, op: Op, attrs: dict[str, Any], names: list[str]) -> tuple[Op, dict[str, Any], list[str]]:
