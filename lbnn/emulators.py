@@ -252,6 +252,14 @@ class _SanitizedImage:
         return _result(self.model, records, stderr=done.stderr)
 
 
+def _missing_packages(*modules: str) -> str:
+    return "" if all(importlib.util.find_spec(module) for module in modules) else "pip install 'lbnn[mcu]'"
+
+
+def _join(*missing: str) -> str:
+    return "; ".join(part for part in missing if part)
+
+
 def link_for_core(
     core: Core,
     sources: Sequence[Path],
@@ -279,8 +287,7 @@ class UnicornDevice:
 
     def missing(self) -> str:
         """See Device."""
-        emulator = "" if importlib.util.find_spec("unicorn") else "pip install 'lbnn[mcu]'"
-        return "; ".join(part for part in (self.toolchain.missing(), emulator) if part)
+        return _join(self.toolchain.missing(), _missing_packages("unicorn", "elftools"))
 
     def available(self) -> bool:
         """See Device."""
@@ -358,8 +365,8 @@ class QemuDevice:
         """See Device."""
         machine = QemuBoard(self.board)
         here = shutil.which(emulator_command(self.board)[0])
-        wanted = (cross_gcc(machine.core).missing(), "" if here else f"apt install {machine.emulator_package}")
-        return "; ".join(part for part in wanted if part)
+        emulator = "" if here else f"apt install {machine.emulator_package}"
+        return _join(cross_gcc(machine.core).missing(), emulator, _missing_packages("elftools"))
 
     def available(self) -> bool:
         """See Device."""

@@ -76,6 +76,13 @@ def test_zig_uses_the_floating_point_unit_exactly_where_there_is_one(core, tmp_p
     assert bool(soft) != core.hard_float
 
 
+def test_zig_moves_bits_between_float_and_integer_without_a_call(tmp_path: Path) -> None:
+    text = "#include <string.h>\nint bits(float x) { int y; memcpy(&y, &x, sizeof y); return y; }\n"
+    source = write(tmp_path, "bits.c", text)
+    symbols = read_symbols(link_for_core(CORES["cortex-m4"], [source], tmp_path / "bits.elf", ["bits"]))
+    assert [name for _, _, name in symbols.functions] == ["bits"]
+
+
 def test_sizes_split_flash_into_code_and_weights_and_ram_into_data_and_bss(tmp_path: Path) -> None:
     need("arm-none-eabi-gcc")
     source = write(
