@@ -11,6 +11,7 @@ from lbnn.moments import Moments
 
 if TYPE_CHECKING:
     from lbnn.checkpoint import load, read_model, save
+    from lbnn.compiler import compile
     from lbnn.convert import from_torch
     from lbnn.exporters import export
     from lbnn.nn import cat
@@ -20,6 +21,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "cat": "lbnn.nn",
+    "compile": "lbnn.compiler",
     "export": "lbnn.exporters",
     "fit": "lbnn.training",
     "from_torch": "lbnn.convert",
@@ -28,7 +30,19 @@ _HOMES = {
     "save": "lbnn.checkpoint",
 }
 
-__all__ = ["LbnnError", "Moments", "__version__", "cat", "export", "fit", "from_torch", "load", "read_model", "save"]
+__all__ = [
+    "LbnnError",
+    "Moments",
+    "__version__",
+    "cat",
+    "compile",
+    "export",
+    "fit",
+    "from_torch",
+    "load",
+    "read_model",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:

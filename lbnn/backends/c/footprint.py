@@ -49,7 +49,7 @@ def macs(node: Node, graph: Graph) -> int:
     weight = node.params.get("weight")
     if not isinstance(weight, Moments):
         return 0
-    return prod(graph.values[node.name].shape) * weight.mean[0].size
+    return int(prod(graph.values[node.name].shape) * prod(weight.mean.shape[1:]))
 
 
 # Bytes of flash and of stack of each kernel: the most over the cores and optimisation levels of

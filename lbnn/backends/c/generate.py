@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from lbnn import __version__
 from lbnn.backends.c import names, packages, resources
 from lbnn.backends.c.footprint import footprint
 from lbnn.backends.c.kernels import Listing
@@ -19,6 +18,7 @@ from lbnn.files import write_folder
 from lbnn.graph import Graph, GraphBuilder
 from lbnn.passes import prepare
 from lbnn.plan import plan
+from lbnn.toolchains import BOARDS, firmware_files
 
 Files = dict[str, bytes | str]
 
@@ -27,9 +27,15 @@ def generate(model: Model, options: COptions | None = None) -> Files:
     """File name -> contents. The same model and options give the same bytes."""
     options = options or COptions()
     listing = list_calls(model, options)
-    data = view(listing, model.sha256, options)
-    files = _single_file(data) if options.single_file else _folder(data, listing, model.sha256)
-    return packages.LAYOUTS[options.package](data, files) if options.package else files
+    return files(listing, view(listing, model.sha256, options), options)
+
+
+def files(listing: Listing, data: ModelView, options: COptions) -> Files:
+    """The files of a listing, in the layout that the options ask for."""
+    plain = _single_file(data) if options.single_file else _folder(data, listing)
+    if options.package:
+        return packages.LAYOUTS[options.package](data, plain)
+    return {**plain, **(firmware_files(BOARDS[options.board], data.name) if options.board else {})}
 
 
 def export_c(model: Model, out: str | Path, options: COptions | None = None, force: bool = False) -> Path:
@@ -58,7 +64,7 @@ def _single_file(data: ModelView) -> Files:
     return {f"{data.name}.h": render("model.h.j2", data), f"{data.name}.c": render("model.c.j2", data)}
 
 
-def _folder(data: ModelView, listing: Listing, sha256: str) -> Files:
+def _folder(data: ModelView, listing: Listing) -> Files:
     name = data.name
     weights: Callable[[ModelView, Listing], Files] = _binary_weights if data.binary else _source_weights
     return {
@@ -69,7 +75,7 @@ def _folder(data: ModelView, listing: Listing, sha256: str) -> Files:
         f"{name}_selftest.c": render("selftest.c.j2", data),
         "example_main.c": render("example_main.c.j2", data),
         "CMakeLists.txt": render("CMakeLists.txt.j2", data),
-        f"{name}_footprint.json": footprint(listing).json(name, sha256, __version__),
+        f"{name}_footprint.json": footprint(listing).json(name, data.sha256, data.version),
     }
 
 
