@@ -33,9 +33,9 @@ MAX_NODES = 10_000
 MAX_NAME = 1_000
 MAX_TENSOR_NAME = MAX_NAME + 20
 """The name of a node and what the layer calls it."""
-MAX_TEXT = 1_000_000
 MAX_DEPTH = 32
-MAX_ITEMS = 1_000_000
+MAX_METADATA = 1_000_000
+"""Characters and items together."""
 MAX_ELEMENTS = 2**28
 """Of one value of the graph: a gigabyte of float32."""
 
@@ -67,9 +67,10 @@ class Saved:
 def parse(data: bytes) -> Saved:
     """The contents of a file's bytes."""
     contents = read_archive(data)
-    if not isinstance(contents, dict) or contents.get("format") != FORMAT:
+    if type(contents) is not dict or type(contents.get("format")) is not str or contents["format"] != FORMAT:
         raise LbnnError("is not an lbnn model; write it with lbnn.save")
     _check_version(contents.get("version"))
+    text(_field(contents, "lbnn_version", str), "lbnn_version", MAX_NAME)
     tensors = _tensors(_field(contents, "tensors", dict), len(data))
     graph = _field(contents, "graph", dict)
     nodes = _field(graph, "nodes", list)
@@ -119,7 +120,7 @@ def _tensor(name: str, tensor: Any, size: int) -> Tensor:
     if type(tensor) is not Tensor or tensor.dtype != torch.float32:
         kind = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
         raise LbnnError(f"tensor {name!r} must be float32, got {kind}")
-    if tensor.numel() * 4 > size or not tensor.is_contiguous() or tensor.is_neg() or tensor.requires_grad:
+    if not 4 <= tensor.numel() * 4 <= size or not tensor.is_contiguous() or tensor.is_neg() or tensor.requires_grad:
         raise LbnnError(f"tensor {name!r} of shape {tuple(tensor.shape)} is not stored plainly; use lbnn.save")
     if not bool(torch.isfinite(tensor).all()):
         raise LbnnError(f"tensor {name!r} holds a NaN or an infinity")
@@ -227,30 +228,29 @@ def _training(op: str, data: dict[Any, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any, what: str) -> Any:
-    """Plain data of bounded depth and size; anything else is refused with its place."""
+    """Plain data of bounded depth and size; anything else is refused."""
     return _Plain().copy(value, what, 0)
 
 
 class _Plain:
-    """Copies plain data and counts its items: a file can name one list many times."""
+    """Copies plain data and measures it: a file can name one list or text many times."""
 
     def __init__(self) -> None:
-        self.items = 0
+        self.size = 0
 
     def copy(self, value: Any, what: str, depth: int) -> Any:
         """The same data with lists for tuples."""
-        self.items += 1
-        if depth > MAX_DEPTH or self.items > MAX_ITEMS:
-            raise LbnnError(f"{what[:100]} is too deep or too large")
-        if isinstance(value, dict):
-            return {self._key(key, what): self.copy(item, f"{what}.{key}", depth + 1) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
+        self.size += 1 + len(value) if type(value) is str else 1
+        if depth > MAX_DEPTH or self.size > MAX_METADATA:
+            raise LbnnError(f"{what} is too deep or larger than {MAX_METADATA} items and characters")
+        if type(value) is dict:
+            return {self._key(key, what): self.copy(item, what, depth + 1) for key, item in value.items()}
+        if type(value) in (list, tuple):
             return [self.copy(item, what, depth + 1) for item in value]
-        if value is None or type(value) in (bool, float) or (type(value) is int and abs(value) < 2**63):
+        if value is None or type(value) in (str, bool, float) or (type(value) is int and abs(value) < 2**63):
             return value
-        if type(value) is str:
-            return text(value, what[:100], MAX_TEXT)
-        raise LbnnError(f"{what[:100]} must be plain data (text, numbers, lists, dicts), got {type(value).__name__}")
+        raise LbnnError(f"{what} must be plain data (text, numbers, lists, dicts), got {type(value).__name__}")
 
     def _key(self, key: Any, what: str) -> str:
-        return text(key, f"a key of {what[:100]}", MAX_NAME)
+        self.size += len(text(key, f"a key of {what}", MAX_NAME))
+        return str(key)
