@@ -1,7 +1,7 @@
 """From a prepared graph to one ONNX file of standard operators, by running the formulas over symbols.
 
-Inputs: `input`, and `input_variance` where the graph's input is random. Outputs: `mean` and `variance`, all float32 with
-a free batch axis `N`. A graph whose result has no variance gives zeros for it.
+Inputs: `input`, and `input_variance` where the graph's input is random. Outputs: `mean` and `variance`. All are float32
+with a free batch axis `N`. A graph whose result has no variance gives zeros for it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
@@ -92,7 +91,7 @@ class _Builder:
         if not any(isinstance(part, Symbol) for value in inputs for part in _parts(value)):
             result = evaluate_node(node, inputs)
             return result if inputs else result[None]
-        shape = (BATCH, *self.graph.values[node.name].shape)
+        shape: Extents = (BATCH, *self.graph.values[node.name].shape)
         result = ops.find(node.op).formula(self.namespace, *inputs, **node.params, **node.attrs)
         if not isinstance(result, Moments):
             return self._settled(result, shape)

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from lbnn.backends.onnx.symbols import BATCH, Recorder, Symbol
+from lbnn.backends.onnx.symbols import BATCH, Extents, Recorder, Symbol
 from lbnn.ops import ConvGeometry, TailRow, Window
 from lbnn.special import TAIL_NODES, TAIL_WEIGHTS
 
 TINY = 1e-30
 """Far below the square root of the smallest float32: keeps 0/0 from arising and changes no other quotient."""
 
-Term = tuple[Symbol, np.ndarray[Any, Any]]
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Term = tuple[Symbol, Array]
 
 
 class OnnxNamespace:
@@ -29,32 +30,38 @@ class OnnxNamespace:
         self.recorder = recorder
 
     def linear(self, bias: Any, *terms: Term) -> Symbol:
-        """Gemm on vectors, MatMul and Add on what has more axes; several terms side by side in one product."""
-        x, weight = self._side_by_side(terms, axis=-1)
+        """On vectors a chain of Gemm, each taking up the result of the one before; otherwise products and sums."""
+        (x, weight), *_ = terms
         out = Symbol(self.recorder, "", (*x.shape[:-1], len(weight)), low=_lowest(terms, bias))
         if len(x.shape) > 2:
-            name = self.recorder.node("MatMul", [x.name, self.recorder.constant(weight.T)])
-            return replace(out.like(name) + bias, low=out.low)
-        return out.like(self.recorder.node("Gemm", self._operands(x, weight, bias), transB=1))
+            products = [out.like(self._product("MatMul", x, weight.T, None)) for x, weight in _live(terms)]
+            shifted: Symbol = sum(products[1:], start=products[0]) + bias
+            return replace(shifted, low=out.low)
+        so_far = self._vector(bias, len(weight))
+        for x, weight in _live(terms):
+            so_far = self._product("Gemm", x, weight, so_far, transB=1)
+        return out.like(so_far or "")
 
     def conv(self, geometry: ConvGeometry, bias: Any, *terms: Term) -> Symbol:
-        """One convolution over channels side by side; grouped channels can't be, so there the results are added."""
-        if geometry.groups > 1 and len(terms) > 1:
-            first = self.conv(geometry, bias, terms[0])
-            return replace(first + self.conv(geometry, 0.0, *terms[1:]), low=_lowest(terms, bias))
-        x, weight = self._side_by_side(terms, axis=1)
-        name = self.recorder.node(
-            "Conv",
-            self._operands(x, weight, bias),
-            kernel_shape=list(weight.shape[2:]),
+        """Parallel convolutions, then a sum."""
+        (x, weight), *_ = terms
+        kernel = weight.shape[2:]
+        attributes: dict[str, Any] = dict(
+            kernel_shape=list(kernel),
             strides=list(geometry.stride),
             pads=list(geometry.padding * 2),
             dilations=list(geometry.dilation),
             group=geometry.groups,
         )
-        extents = zip(x.shape[2:], weight.shape[2:], geometry.stride, geometry.padding, geometry.dilation, strict=True)
+        extents = zip(x.shape[2:], kernel, geometry.stride, geometry.padding, geometry.dilation, strict=True)
         spatial = [(int(size) + 2 * pad - step * (k - 1) - 1) // jump + 1 for size, k, jump, pad, step in extents]
-        return Symbol(self.recorder, name, (BATCH, len(weight), *spatial), low=_lowest(terms, bias))
+        out = Symbol(self.recorder, "", (BATCH, len(weight), *spatial), low=_lowest(terms, bias))
+        biases = [self._vector(bias, len(weight)), *[None] * len(terms)]
+        convolved = [
+            out.like(self._product("Conv", x, weight, start, **attributes))
+            for (x, weight), start in zip(_live(terms), biases, strict=False)
+        ]
+        return replace(sum(convolved[1:], start=convolved[0]), low=out.low)
 
     def window_mean(self, x: Symbol, window: Window) -> Symbol:
         """AveragePool that counts its padding, so that every window has one divisor."""
@@ -71,7 +78,7 @@ class OnnxNamespace:
         spatial = [(int(size) + sum(pads) - extent) // jump + 1 for size, extent, jump, pads in axes]
         return replace(x, name=name, shape=(*x.shape[:2], *spatial), low=min(x.low, 0.0))
 
-    def scale(self, x: Symbol, factors: np.ndarray[Any, Any]) -> Symbol:
+    def scale(self, x: Symbol, factors: Array) -> Symbol:
         """Known factors."""
         return x * factors
 
@@ -118,7 +125,7 @@ class OnnxNamespace:
 
     def where_negative(self, x: Symbol, below: Any, above: Any) -> Any:
         """Selection by sign."""
-        if not isinstance(below, Symbol) and below is above or below == above:
+        if not isinstance(below, Symbol) and not isinstance(above, Symbol) and below == above:
             return below
         negative = self.recorder.node("Less", [x.tensor(), self.recorder.constant(0.0)])
         branches = [b.tensor() if isinstance(b, Symbol) else self.recorder.constant(b) for b in (below, above)]
@@ -126,35 +133,30 @@ class OnnxNamespace:
         return Symbol(self.recorder, self.recorder.node("Where", [negative, *branches]), shape)
 
     def tail_mix(self, x: Symbol, rows: Sequence[TailRow]) -> list[Any]:
-        """Quadrature: exponentials on a new leading axis, mixed by one 1x1 convolution over that axis.
+        """Quadrature: exponentials on a new leading axis, all elements in the other, mixed by one Gemm.
 
         exp(-(x + t)^2 / 2) = exp(x (-x/2 - t)) exp(-t^2 / 2); the last factor goes into the weights.
         """
-        nodes = np.array(TAIL_NODES).reshape(1, -1, 1, 1)
-        flat = self.flatten(x)
-        half = flat.like(flat.name) * (0.5 * x.factor)  # factors kept outside: exponent = y (-f^2/2 y - f t), x = f y
-        linear_part = self.recorder.node("Sub", [self.recorder.constant(-x.factor * nodes), half.tensor()])
-        features = self.recorder.node("Exp", [self.recorder.node("Mul", [flat.name, linear_part])])
-        mixed = [row for row in rows if any(row[1:])]
-        columns = iter(self._mix(features, x.shape, mixed))
-        return [next(columns) if any(row[1:]) else row[0] for row in rows]
+        y, f = self.recorder.node("Reshape", [x.name, self.recorder.integers(1, -1)]), x.factor
+        half = Symbol(self.recorder, y, (1, BATCH), 0.5 * f * f).tensor()  # x = f y, exponent y (-f^2/2 y - f t)
+        slopes = self.recorder.node("Sub", [self.recorder.constant(np.multiply(-f, TAIL_NODES)[:, None]), half])
+        features = self.recorder.node("Exp", [self.recorder.node("Mul", [y, slopes])])
+        mixed = iter(self._mix(features, x.shape, [row for row in rows if any(row[1:])]))
+        return [next(mixed) if any(row[1:]) else row[0] for row in rows]
 
-    def _mix(self, features: str, shape: Sequence[int | str], rows: Sequence[TailRow]) -> list[Symbol]:
-        """One symbol per row, with axes of extent 1 in front of those of `shape`."""
+    def _mix(self, features: str, shape: Extents, rows: Sequence[TailRow]) -> list[Symbol]:
+        """One symbol for each row, with an axis of extent 1 in front of those of `shape`."""
         if not rows:
             return []
         t, w = np.array(TAIL_NODES), np.array(TAIL_WEIGHTS)
         weight = [w * np.exp(-0.5 * t * t) * (b + c * t + d * t * t) for _, b, c, d in rows]
-        inputs = [features, self.recorder.constant(np.reshape(weight, (len(rows), len(t), 1, 1)))]
-        if any(row[0] for row in rows):
-            inputs.append(self.recorder.constant([row[0] for row in rows]))
-        mixed, axis, ones = self.recorder.node("Conv", inputs, kernel_shape=[1, 1]), 1, (1, 1)
-        if len(shape) > 2:
-            mixed = self.recorder.node("Reshape", [mixed, self.recorder.integers(len(rows), -1, *map(int, shape[1:]))])
-            axis, ones = 0, (1,)
-        sizes = self.recorder.integers(*[1] * len(rows))
-        parts = self.recorder.split_node("Split", [mixed, sizes], len(rows), axis=axis) if len(rows) > 1 else [mixed]
-        return [Symbol(self.recorder, part, (*ones, *shape)) for part in parts]
+        bias = self.recorder.constant([[row[0]] for row in rows])
+        flat = self.recorder.node("Gemm", [self.recorder.constant(weight), features, bias])
+        extents = self.recorder.integers(len(rows), -1, *map(int, shape[1:]))
+        table = self.recorder.node("Reshape", [flat, extents])
+        ones = self.recorder.integers(*[1] * len(rows))
+        parts = self.recorder.split_node("Split", [table, ones], len(rows), axis=0)
+        return [Symbol(self.recorder, part, (1, *shape)) for part in parts]
 
     def flatten(self, x: Symbol) -> Symbol:
         """One axis behind the batch axis."""
@@ -174,7 +176,7 @@ class OnnxNamespace:
         low = min(x.low for x in symbols)
         return Symbol(self.recorder, name, tuple(extents), one.factor if same else 1.0, low)
 
-    def repeated(self, value: np.ndarray[Any, Any], like: Symbol) -> Symbol:
+    def repeated(self, value: Array, like: Symbol) -> Symbol:
         """A constant, its batch axis of extent 1, repeated as often as `like` has samples."""
         batch = self.recorder.node("Shape", [like.name], start=0, end=1)
         shape = self.recorder.node("Concat", [batch, self.recorder.integers(*value.shape[1:])], axis=0)
@@ -188,18 +190,19 @@ class OnnxNamespace:
         shape = (BATCH, k, *x.shape[2:])
         return x.like(first, shape), x.like(second, shape)
 
-    def _side_by_side(self, terms: Sequence[Term], axis: int) -> tuple[Symbol, np.ndarray[Any, Any]]:
-        """All inputs in one tensor and all weights in one array, factors folded into the weights."""
-        live = [(x, weight * x.factor) for x, weight in terms if x.factor != 0.0] or [(terms[0][0], terms[0][1] * 0.0)]
-        if len(live) == 1:
-            return live[0]
-        name = self.recorder.node("Concat", [x.name for x, _ in live], axis=axis)
-        return live[0][0].like(name), np.concatenate([weight for _, weight in live], axis=1)
+    def _vector(self, bias: Any, length: int) -> str | None:
+        """A bias as one number per channel, or None for zeros."""
+        return self.recorder.constant(np.broadcast_to(bias, length)) if np.any(bias) else None
 
-    def _operands(self, x: Symbol, weight: np.ndarray[Any, Any], bias: Any) -> list[str]:
-        """Input, weight and, unless it is zero, the bias as a vector."""
-        names = [x.name, self.recorder.constant(weight)]
-        return [*names, self.recorder.constant(np.broadcast_to(bias, len(weight)))] if np.any(bias) else names
+    def _product(self, op: str, x: Symbol, weight: Array, start: str | None, **attributes: Any) -> str:
+        """x times a weight, which takes up x's factor, plus `start`."""
+        operands = [x.name, self.recorder.constant(weight * x.factor)]
+        return self.recorder.node(op, operands if start is None else [*operands, start], **attributes)
+
+
+def _live(terms: Sequence[Term]) -> list[Term]:
+    """The terms that are not zero times something; the first if all are."""
+    return [term for term in terms if term[0].factor != 0.0] or [terms[0]]
 
 
 def _lowest(terms: Sequence[Term], bias: Any) -> float:

@@ -124,7 +124,7 @@ class Recorder:
             name = self._unique(f"{self.layer}/{op}")
             names = [name] if outputs == 1 else [f"{name}:{i}" for i in range(outputs)]
             self.nodes[key] = helper.make_node(op, list(inputs), names, name=name, **attributes)
-        return self.nodes[key].output
+        return list(self.nodes[key].output)
 
     def constant(self, value: Any) -> str:
         """The name of a float32 initializer."""
