@@ -111,8 +111,8 @@ class Model:
     @property
     def record(self) -> np.dtype[np.void]:
         """What c_runtime/targets/run_samples.c writes for a sample."""
-        outputs = (self.output_len,)
-        return np.dtype([("status", "<i4"), ("ticks", "<u4"), ("mean", "<f4", outputs), ("variance", "<f4", outputs)])
+        words = [("status", "<i4"), ("ticks", "<u4"), ("stack", "<u4")]
+        return np.dtype([*words, ("mean", "<f4", (self.output_len,)), ("variance", "<f4", (self.output_len,))])
 
 
 def read_model(folder: Path, name: str, input_variance: bool = False) -> Model:
@@ -403,6 +403,7 @@ class _QemuImage:
             records,
             instructions=np.rint(records["ticks"] / scale).astype(np.int64) - overhead,
             sizes=image_sizes(self.alone.elf, self.model.weight_pattern),
+            stack_bytes=int(records["stack"].max(initial=0)),
             stack_bound=self.alone.bound,
             stderr=done.stderr,
         )

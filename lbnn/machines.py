@@ -51,7 +51,7 @@ _STACK_BASE, _STACK_SIZE = 0x30000000, 256 * KB
 _BUFFER_BASE, _BUFFER_SIZE = 0x60000000, 64 * MB
 _RETURN_PAGE = 0x0F000000
 _PAGE = 4 * KB
-_PAINT = 0xA5
+_PAINT = 0xA5A5A5A5
 _INSTRUCTION_LIMIT = 20_000_000_000
 
 _READ, _WRITE, _EXECUTE = 1, 2, 4  # permissions in Unicorn
@@ -91,6 +91,7 @@ class UnicornMachine:
         self._engine, self._registers = _open_engine(core)
         self._invalid: tuple[int, int] | None = None
         self._next_buffer = _BUFFER_BASE
+        self._top = _STACK_BASE + _STACK_SIZE
         self._limit = limit
         segments = read_segments(elf)
         self._map(segments)
@@ -160,13 +161,13 @@ class UnicornMachine:
 
     def paint_stack(self) -> None:
         """Fills the stack with a pattern, for `stack_used`."""
-        self._engine.mem_write(_STACK_BASE, bytes([_PAINT]) * _STACK_SIZE)
+        self.write(_STACK_BASE, np.full(_STACK_SIZE // 4, _PAINT, np.uint32))
 
     def stack_used(self) -> int:
-        """Bytes of stack written since `paint_stack`, to the word."""
-        stack = np.frombuffer(self._engine.mem_read(_STACK_BASE, _STACK_SIZE), dtype=np.uint8)
+        """Bytes of stack that calls have written since `paint_stack`, to the word; without stacked arguments."""
+        stack = self.read(_STACK_BASE, (self._top - _STACK_BASE) // 4, np.uint32)
         touched = np.flatnonzero(stack != _PAINT)
-        return _STACK_SIZE - int(touched[0]) // 4 * 4 if touched.size else 0
+        return 4 * (stack.size - int(touched[0])) if touched.size else 0
 
     def _map(self, segments: Sequence[Segment]) -> None:
         for begin, end, permissions in _page_runs(segments):
@@ -210,9 +211,9 @@ class UnicornMachine:
                 self._set(registers.pop(0), word)
             else:
                 stacked.append(word)
-        top = _STACK_BASE + _STACK_SIZE - (4 * len(stacked) + 15) // 16 * 16
-        self._engine.mem_write(top, struct.pack(f"<{len(stacked)}I", *stacked))
-        self._set(self._abi.stack, top)
+        self._top = _STACK_BASE + _STACK_SIZE - (4 * len(stacked) + 15) // 16 * 16
+        self._engine.mem_write(self._top, struct.pack(f"<{len(stacked)}I", *stacked))
+        self._set(self._abi.stack, self._top)
 
     def _set(self, register: str, value: int) -> None:
         self._engine.reg_write(self._registers[register], value)

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from conftest import need
-from lbnn.emulators import DEVICES, EmulationFault, QemuDevice, UnicornMachine, find_device, link_for_core, run_model
+from lbnn.emulators import (
+    DEVICES,
+    DeviceResult,
+    EmulationFault,
+    QemuDevice,
+    UnicornMachine,
+    find_device,
+    link_for_core,
+    run_model,
+)
 from lbnn.errors import LbnnError
 from lbnn.toolchains import BOARDS, CORES, firmware_files
 
@@ -103,9 +112,15 @@ def bits(values: np.ndarray) -> np.ndarray:
 READY_EVERYWHERE = [name for name in DEVICES if name not in RISCV_DEVICES]
 
 
+@pytest.fixture(scope="module")
+def host(net: Path, samples: np.ndarray) -> DeviceResult:
+    return run_model("c", net, "net", samples)
+
+
 @pytest.mark.parametrize("name", READY_EVERYWHERE)
-def test_every_device_computes_the_bits_of_the_host(name: str, net: Path, samples: np.ndarray) -> None:
-    host = run_model("c", net, "net", samples)
+def test_every_device_computes_the_bits_of_the_host(
+    name: str, net: Path, samples: np.ndarray, host: DeviceResult
+) -> None:
     result = run_model(need_device(name), net, "net", samples)
     assert np.array_equal(bits(result.mean), bits(host.mean))
     assert np.array_equal(bits(result.variance), bits(host.variance))
@@ -133,7 +148,11 @@ def test_a_board_counts_what_the_same_function_costs_on_its_core(name: str, net:
     if core in EMULATED:
         alone = run_model(f"{core}-gcc", net, "net", samples[:50])
         assert np.array_equal(board.instructions, alone.instructions)
-        assert board.sizes == alone.sizes and board.stack_bound == alone.stack_bound
+        assert (board.sizes, board.stack_bytes, board.stack_bound) == (
+            alone.sizes,
+            alone.stack_bytes,
+            alone.stack_bound,
+        )
 
 
 LOOP = (
@@ -248,11 +267,15 @@ def test_the_profile_charges_each_layer_its_kernels_inlined_or_called(
     assert sum(layers.values()) > 0.7 * total
 
 
-def test_the_measured_stack_is_the_bound_from_the_call_graph(net: Path, samples: np.ndarray) -> None:
-    need("arm-none-eabi-gcc")
-    result = run_model("cortex-m4-gcc", net, "net", samples)
+@pytest.mark.parametrize("name", ["cortex-m4-gcc", "cortex-m7-gcc", "cortex-m33-gcc", "mps2-an386", "mps3-an547"])
+@pytest.mark.parametrize("input_variance", [False, True])
+def test_the_measured_stack_is_the_bound_from_the_call_graph(
+    name: str, input_variance: bool, tmp_path: Path, samples: np.ndarray
+) -> None:
+    variances = samples[:9] ** 2 if input_variance else None
+    result = run_model(need_device(name), write_model(tmp_path, input_variance), "net", samples[:9], variances)
     assert result.stack_bound is not None and not result.stack_bound.unknown
-    assert [name.split(":")[-1].split(".")[0] for name in result.stack_bound.path] == ["net_predict", "dot"]
+    assert [title.split(":")[-1].split(".")[0] for title in result.stack_bound.path] == ["net_predict", "dot"]
     assert result.stack_bytes == result.stack_bound.bytes > 0
 
 

@@ -3,9 +3,10 @@
  * The model is named on the command line: -include NAME.h -DLBNN_MODEL=NAME -DLBNN_MODEL_UPPER=NAME_IN_UPPER_CASE, and
  * -DLBNN_INPUT_VARIANCE where its predict takes one.
  *   inputs.bin:  for each sample the input, then the input variance if the model takes one
- *   outputs.bin: the timer ticks of an empty call; then for each sample status, ticks, mean, variance
+ *   outputs.bin: the timer ticks of an empty call; then for each sample status, ticks, bytes of stack, mean, variance
  */
 #include "device_io.h"
+#include "stack.h"
 #include "timer.h"
 
 #define LBNN_JOIN_(a, b) a##b
@@ -29,6 +30,7 @@ static float work[WORK_LEN > 0 ? WORK_LEN : 1];
 static struct {
     int32_t  status;
     uint32_t ticks;
+    uint32_t stack;
     float    mean[OUTPUT_LEN];
     float    variance[OUTPUT_LEN];
 } record;
@@ -40,10 +42,12 @@ static predict_function *volatile function;
 static __attribute__((noinline)) void timed_call(void)
 {
     predict_function *const call = function;
+    lbnn_paint_stack();
     const uint32_t start = lbnn_timer_ticks();
     record.status = (int32_t)call(INPUT_ARGUMENTS, record.mean, record.variance, work);
     __asm volatile("" ::: "memory");
     record.ticks = lbnn_timer_ticks() - start;
+    record.stack = lbnn_used_stack();
 }
 
 #if defined(__arm__) || defined(__riscv)
