@@ -24,6 +24,7 @@ from lbnn.errors import LbnnError
 from lbnn.moments import Moments
 from lbnn.nn import BayesianLayer, Layer
 
+TINY = 1e-300  # a value that is certain in both ways has no error
 CHUNK_VALUES = 4_000_000  # weights and outputs drawn at once: about 32 MB in float64
 
 
@@ -43,7 +44,7 @@ class MonteCarlo:
     @property
     def mean_error(self) -> float:
         """Largest |one pass - sampled| mean, in units of the sampled standard deviation."""
-        return float(((self.one_pass.mean - self.sampled.mean).abs() / self.sampled.var.sqrt()).max())
+        return float(((self.one_pass.mean - self.sampled.mean).abs() / self.sampled.var.clamp_min(TINY).sqrt()).max())
 
     @property
     def var_error(self) -> float:
@@ -56,7 +57,7 @@ class MonteCarlo:
         return float(self._relative(self.var_se))
 
     def _relative(self, error: Tensor) -> Tensor:
-        return (error / self.sampled.var).square().mean().sqrt()
+        return (error / self.sampled.var.clamp_min(TINY)).square().mean().sqrt()
 
     def __str__(self) -> str:
         return (
@@ -99,7 +100,7 @@ def monte_carlo(
     try:
         parameters = _gaussian_parameters(model)
         one_pass = _doubled(model(x))
-        sums = _PowerSums(one_pass.mean)
+        sums = PowerSums(one_pass.mean)
         with _layers_on_points():
             for drawn in _outputs(model, parameters, x, samples, generator):
                 sums.add(drawn)
@@ -121,7 +122,7 @@ def samples_replaced(check: MonteCarlo) -> Replaced:
     return Replaced(per_pass / (math.sqrt(error) + 2.0 * math.sqrt(noise)) ** 2, resolved=False)
 
 
-class _PowerSums:
+class PowerSums:
     """Sums over samples of d = m - pivot, a = d^2 + v and their products, from which all moments follow.
 
     The pivot is the one-pass mean: near the sampled one, so nothing cancels.
@@ -133,6 +134,7 @@ class _PowerSums:
         self.d, self.dd, self.a, self.aa, self.ad, self.v = (torch.zeros_like(pivot) for _ in range(6))
 
     def add(self, drawn: Moments[Tensor]) -> None:
+        """Adds the outputs of drawn networks, one along the first axis each."""
         d = drawn.mean - self.pivot
         a = d**2 + drawn.var
         self.count += len(d)
@@ -142,16 +144,20 @@ class _PowerSums:
             total += term.sum(0)
 
     def result(self, one_pass: Moments[Tensor]) -> MonteCarlo:
-        n = self.count
-        shift = self.d / n
-        spread = (self.dd / n - shift**2) * (n / (n - 1))
-        a = self.a / n
-        # u = (m - mean)^2 + v has the total variance as its mean; Var[u] = Var[a] - 4 s Cov[a, d] + 4 s^2 Var[d].
-        var_u = self.aa / n - a**2 - 4.0 * shift * (self.ad / n - a * shift) + 4.0 * shift**2 * spread
+        """The samples' moments and standard errors, with Var[u] of u = (m - mean)^2 + v, whose mean is the variance.
+
+        With s the mean of d: Var[u] = Var[a] - 4 s Cov[a, d] + 4 s^2 Var[d].
+        """
+        n, unbiased = self.count, self.count / (self.count - 1)
+        s, a = self.d / n, self.a / n
+        var_d = (self.dd / n - s**2) * unbiased
+        var_a = (self.aa / n - a**2) * unbiased
+        cov = (self.ad / n - a * s) * unbiased
+        var_u = var_a - 4.0 * s * cov + 4.0 * s**2 * var_d
         return MonteCarlo(
-            sampled=Moments(self.pivot + shift, spread + self.v / n),
+            sampled=Moments(self.pivot + s, var_d + self.v / n),
             one_pass=one_pass,
-            mean_se=(spread / n).sqrt(),
+            mean_se=(var_d / n).sqrt(),
             var_se=(var_u.clamp_min(0.0) / n).sqrt(),
             samples=n,
         )

@@ -11,7 +11,7 @@ from scipy import stats
 from lbnn import nn as bnn
 from lbnn.errors import LbnnError
 from lbnn.moments import Moments
-from lbnn.montecarlo import MonteCarlo, Replaced, monte_carlo, samples_replaced
+from lbnn.montecarlo import MonteCarlo, PowerSums, Replaced, monte_carlo, samples_replaced
 
 
 def within(estimate: torch.Tensor, exact: torch.Tensor, se: torch.Tensor, width: float = 4.5) -> bool:
@@ -66,6 +66,20 @@ def test_the_standard_errors_cover_the_truth_as_often_as_they_should():
         [abs(c.sampled.var.item() - var) < 1.96 * c.var_se.item() for c in checks],
     ):
         assert 0.90 < sum(hits) / len(hits) < 0.98
+
+
+def test_the_sums_give_the_moments_of_the_samples_wherever_the_pivot_is():
+    """Var[m] + E[v] with n - 1, and the spread of u = (m - mean)^2 + v, computed from the samples themselves."""
+    m = torch.randn(30, 2, generator=seeded(), dtype=torch.float64).exp()
+    v = torch.rand(30, 2, generator=seeded(1), dtype=torch.float64)
+    sums = PowerSums(torch.tensor([5.0, -3.0], dtype=torch.float64))
+    for rows in (slice(0, 7), slice(7, 30)):
+        sums.add(Moments(m[rows], v[rows]))
+    check = sums.result(Moments(m[0], v[0]))
+    u = (m - m.mean(0)) ** 2 + v
+    torch.testing.assert_close(check.sampled, Moments(m.mean(0), m.var(0) + v.mean(0)))
+    torch.testing.assert_close(check.mean_se, m.std(0) / 30**0.5)
+    torch.testing.assert_close(check.var_se, u.std(0) / 30**0.5)
 
 
 def test_uncertain_inputs_are_drawn_too():
@@ -190,6 +204,21 @@ def test_an_error_below_the_noise_gives_a_lower_bound_only():
 def test_the_report_names_errors_and_noise():
     text = str(known_check(error=0.1, noise=0.01, samples=500))
     assert text == "500 samples: mean off by at most 0 sd, variance by 10.00% rms (sampling alone gives 1.00%)"
+
+
+def test_a_value_without_any_variance_has_no_error():
+    """The second output copies the input; the error is that of the first alone, over two outputs."""
+
+    class Copy(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = bnn.Linear(1, 1)
+
+        def forward(self, x):
+            return bnn.cat([self.layer(x), x])
+
+    check = monte_carlo(Copy(), X, 100, seeded())
+    assert check.sampled.var[:, 1].eq(0).all() and 0 < check.var_error < 1
 
 
 @pytest.mark.parametrize(

@@ -135,8 +135,9 @@ def test_log_softplus_and_its_gradient(rho):
 
 
 def test_the_kl_of_a_model_sums_all_weights_and_biases_once():
-    layer = bnn.Linear(2, 2, bias=False)
-    model = bnn.Sequential(bnn.Linear(3, 2), layer, layer)
+    layer, tied = bnn.Linear(2, 2, bias=False), bnn.Linear(2, 2, bias=False)
+    tied.weight_mu, tied.weight_rho = layer.weight_mu, layer.weight_rho
+    model = bnn.Sequential(bnn.Linear(3, 2), layer, layer, tied)
     assert [name for name, _, _ in named_gaussians(model)] == ["0.weight", "0.bias", "1.weight"]
     expected = sum(
         Gaussian().kl(mu, rho).sum()
