@@ -39,12 +39,12 @@ def export(
 
 
 def _export_c(model: Any, out: str | Path | None, force: bool, options: dict[str, Any]) -> Path:
-    from lbnn.backends.c import COptions, c_name, export_c
+    from lbnn.backends.c import COptions, export_c
+    from lbnn.backends.c.names import identifier
 
     known = {"input_variance", "command", "weights", "single_file", "package", "optimize", "board"}
     _refuse_unknown("c", options, known)
-    name = c_name(model.name)
-    return export_c(model, Path(out or f"{name}_c"), COptions(name=name, **options), force=force)
+    return export_c(model, Path(out or f"{identifier(model.name)}_c"), COptions(**options), force=force)
 
 
 def _export_onnx(model: Any, out: str | Path | None, force: bool, options: dict[str, Any]) -> Path:
@@ -53,10 +53,10 @@ def _export_onnx(model: Any, out: str | Path | None, force: bool, options: dict[
     _refuse_unknown("onnx", options, {"input_variance", "command", "opset"})
     if not find_spec("onnx"):
         raise LbnnError("exporting to ONNX needs the onnx package: pip install 'lbnn[onnx]'")
-    from lbnn.backends.c import c_name
+    from lbnn.backends.c.names import identifier
     from lbnn.backends.onnx import export_onnx
 
-    return export_onnx(model, Path(out or f"{c_name(model.name)}.onnx"), force=force, **options)
+    return export_onnx(model, Path(out or f"{identifier(model.name)}.onnx"), force=force, **options)
 
 
 def _refuse_unknown(target: str, options: dict[str, Any], known: set[str]) -> None:

@@ -229,6 +229,7 @@ def run_device(device: str, model: Model, samples: Samples, runtime: Path | None
     from lbnn.backends.c import COptions, generate
     from lbnn.emulators import run_model
     from lbnn.files import write_folder
+    from lbnn.inspection import inspect
 
     options = COptions(name="model", input_variance=samples.var is not None)
     files: dict[str, Any] = dict(generate(model, options))
@@ -239,14 +240,15 @@ def run_device(device: str, model: Model, samples: Samples, runtime: Path | None
     with tempfile.TemporaryDirectory() as folder:
         result = run_model(device, write_folder(Path(folder) / "c", files), "model", inputs, spread)
     mean, var = (np.where(result.status[:, None] == 0, part, np.nan) for part in (result.mean, result.variance))
-    return Outcome(mean, var, _device_cost(result))
+    return Outcome(mean, var, _device_cost(result, inspect(model, samples.var is not None).weight_bytes))
 
 
-def _device_cost(result: Any) -> Cost:
+def _device_cost(result: Any, weight_bytes: int) -> Cost:
+    """Whatever flash holds besides the weights counts as code, also constants that the compiler moved there."""
     return Cost(
         None if result.instructions is None else int(np.mean(result.instructions)),
-        None if result.sizes is None else result.sizes.code,
-        None if result.sizes is None else result.sizes.weights,
+        None if result.sizes is None else result.sizes.flash - weight_bytes,
+        None if result.sizes is None else weight_bytes,
         result.work_bytes,
         result.stack_bytes if result.stack_bytes is not None else getattr(result.stack_bound, "bytes", None),
     )

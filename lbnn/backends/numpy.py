@@ -66,11 +66,13 @@ class NumpyNamespace:
 
     def softplus(self, x: Array) -> Array:
         """log(1 + exp(x))."""
-        return np.asarray(np.logaddexp(0.0, x))
+        out: Array = np.logaddexp(0.0, x)
+        return out
 
     def where_negative(self, x: Array, below: Any, above: Any) -> Array:
         """Selection by sign."""
-        return np.where(x < 0, below, above)
+        chosen: Array = np.where(x < 0, below, above)
+        return chosen
 
     def tail_mix(self, x: Array, rows: Sequence[TailRow]) -> list[Array]:
         """Linear combinations of the tail's moments."""
@@ -127,7 +129,8 @@ def evaluate(graph: Graph, mean: Any, var: Any = None) -> dict[str, Any]:
     values: dict[str, Any] = {INPUT: random if graph.input.random else mean}
     for node in graph.nodes:
         inputs = [values[name] for name in node.inputs]
-        values[node.name] = evaluate_node(node, inputs)
+        out = evaluate_node(node, inputs)
+        values[node.name] = np.broadcast_to(out, (len(mean), *out.shape)) if node.op == "constant" else out
     return values
 
 
