@@ -126,11 +126,14 @@ def test_recursion_has_no_stack_bound(tmp_path: Path) -> None:
         stack_bound([write(tmp_path, "net.ci", CALLGRAPH + again)], "predict")
 
 
-def test_an_image_too_large_for_the_board_is_refused_by_name_of_the_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("size", "message"), [(17000, "RAM' overflowed by"), (16000, "RAM overflowed: less than 1 KB")]
+)
+def test_an_image_that_leaves_no_room_for_a_stack_is_refused(size: int, message: str, tmp_path: Path) -> None:
     need("arm-none-eabi-gcc")
-    source = write(tmp_path, "big.c", "static char big[17000]; char *f(void) { return big; }\n")
+    source = write(tmp_path, "big.c", f"static char big[{size}]; char *f(void) {{ return big; }}\n")
     script = write(tmp_path, "big.ld", linker_script("microbit", BOARDS["microbit"].memory, "f"))
-    with pytest.raises(CompileError, match="RAM"):
+    with pytest.raises(CompileError, match=message):
         compile_gcc(CORES["cortex-m0"], [source], tmp_path / "big.elf", script)
 
 
