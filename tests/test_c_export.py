@@ -1,0 +1,468 @@
+"""The generated folder: what it holds, that it builds anywhere, and that it computes what the model does."""
+
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import lbnn
+from c_models import MODELS, STRICT, WARNINGS, Library, export, mlp, read, run, sources
+from conftest import need
+from lbnn.backends.c import COptions, c_name, export_c, generate, list_calls
+from lbnn.backends.c.literals import rows, scalar
+from lbnn.backends.c.names import RESERVED, comment, identifiers
+from lbnn.backends.c.resources import folder as resource_folder
+from lbnn.backends.numpy import predict
+from lbnn.checkpoint import read_model
+from lbnn.errors import LbnnError
+from lbnn.graph import GraphBuilder
+from lbnn.moments import Moments
+from lbnn.parity import FLOAT32_TOLERANCE, Outcome, draw_samples, errors
+from strategies import networks
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory):
+    """Every model as C, once with and once without input variance."""
+    base = tmp_path_factory.mktemp("c")
+    names = [(name, variance) for name in MODELS for variance in (False, True)]
+    return {(n, v): export(n, base / f"{n}_{int(v)}", input_variance=v) for n, v in names}
+
+
+@pytest.fixture(scope="session")
+def library(folders):
+    """The sensor's model in a shared library, with input variance."""
+    need("gcc")
+    folder = folders["gas_sensor", True]
+    run("gcc", *STRICT, "-O1", "-shared", "-fPIC", "gas_sensor.c", "-o", "model.so", "-lm", cwd=folder)
+    macros = dict(re.findall(r"#define GAS_SENSOR_(\w+)_LEN (\d+)", (folder / "gas_sensor.h").read_text()))
+    return Library(folder / "model.so", "gas_sensor", *(int(macros[key]) for key in ("INPUT", "OUTPUT", "WORK")))
+
+
+# ---- the folder -----------------------------------------------------------------------------------
+
+
+def test_the_folder_holds_what_is_promised_and_the_runtime_it_needs(folders):
+    own = {f"gas_sensor{end}" for end in (".h", ".c", "_weights.h", "_selftest.c", "_footprint.json")}
+    runtime = {"lbnn.h", "lbnn_math.h", "lbnn_linear.h", "lbnn_activation.h", "lbnn_pointwise.h"}
+    files = {path.name for path in folders["gas_sensor", False].iterdir()}
+    assert files >= own | {"example_main.c", "CMakeLists.txt"} | runtime
+    assert not files & {"lbnn_conv.h", "lbnn_pool.h"}
+
+
+def test_the_header_states_lengths_and_signatures(folders):
+    text = (folders["gas_sensor", False] / "gas_sensor.h").read_text()
+    assert "#define GAS_SENSOR_INPUT_LEN 4\n" in text and "#define GAS_SENSOR_OUTPUT_LEN 1\n" in text
+    work = plan_size("gas_sensor")
+    assert f"#define GAS_SENSOR_WORK_LEN {work} " in text and work == 2 * (9 + 3)
+    assert "input_variance" not in text
+    assert "const float input_variance[" in (folders["gas_sensor", True] / "gas_sensor.h").read_text()
+
+
+def plan_size(name):
+    return list_calls(read(name), COptions()).plan.size
+
+
+def test_the_source_is_one_line_a_layer(folders):
+    text = (folders["gas_sensor", False] / "gas_sensor.c").read_text()
+    calls = re.findall(r"^    /\* (\w+) +(\w+) +(\S.*?) +\*/ (lbnn_\w+)\(", text, re.MULTILINE)
+    assert [call[3] for call in calls] == [
+        "lbnn_linear_point",
+        "lbnn_leaky_relu",
+        "lbnn_linear",
+        "lbnn_leaky_relu",
+        "lbnn_linear",
+    ]
+    assert calls[0][:3] == ("layer_0", "linear_point", "4 -> 9")
+
+
+def test_the_same_model_and_options_give_the_same_bytes_without_a_date(folders):
+    options = COptions(command="lbnn export model.pt --target c")
+    first, second = generate(read("zoo"), options), generate(read("zoo"), options)
+    assert first == second
+    banner = first["model.c"].splitlines()[:4]
+    assert lbnn.__version__ in banner[0] and read("zoo").sha256 in banner[1] and options.command in banner[2]
+    assert not re.search(r"\b20\d\d-|\b\d\d:\d\d\b", "".join(banner))
+
+
+def test_the_footprint_is_written_for_build_systems(folders):
+    data = json.loads((folders["zoo", False] / "zoo_footprint.json").read_text())
+    assert data["sha256"] == read("zoo").sha256
+    assert data["work_bytes"] == 4 * plan_size("zoo")
+    assert data["flash_bytes"] == data["weight_bytes"] + data["code_bytes"]
+    weights = (folders["zoo", False] / "zoo_weights.h").read_text()
+    lengths = [int(n) for n in re.findall(r"static const float \w+\[(\d+)\]", weights)]
+    assert 4 * sum(lengths) <= data["weight_bytes"] <= 4 * sum(lengths) + 512
+    assert data["macs"] > 0 and data["stack_bytes"] > 0
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (dict(package="esp"), "arduino, platformio, esp-idf, zephyr"),
+        (dict(weights="flash"), "source, binary"),
+        (dict(optimize="fast"), "speed, size"),
+        (dict(weights="binary", single_file=True), "binary weights"),
+        (dict(board="mps2-an386", single_file=True), "--board alone"),
+    ],
+)
+def test_a_wrong_option_says_what_to_choose(option, message):
+    with pytest.raises(LbnnError, match=message):
+        COptions(**option)
+
+
+def test_an_existing_folder_is_kept_unless_forced(tmp_path):
+    export("gas_sensor", tmp_path / "out")
+    with pytest.raises(LbnnError, match="force"):
+        export("gas_sensor", tmp_path / "out")
+    export_c(read("gas_sensor"), tmp_path / "out", COptions(name="other"), force=True)
+    assert (tmp_path / "out" / "other.h").exists() and not (tmp_path / "out" / "gas_sensor.h").exists()
+
+
+# ---- names ----------------------------------------------------------------------------------------
+
+HOSTILE = [
+    "../x; int main",
+    "",
+    "int",
+    "3d",
+    "a*/b",
+    "a\nb",
+    "日本",
+    "__init__",
+    "x" * 200,
+    "a.b",
+    "A-B",
+    "??/",
+    "math",
+    "lbnn",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_names_become_plain_identifiers(text):
+    name = c_name(text)
+    assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,47}", name)
+    assert "__" not in name and not name.endswith("_") and name.lower() not in RESERVED
+    assert not name.lower().startswith("lbnn")
+
+
+@given(st.lists(st.text(max_size=60), unique=True, max_size=8))
+def test_different_names_stay_different_whatever_their_case(texts):
+    names = identifiers(texts, "layer", taken=("predict",))
+    assert len({name.lower() for name in names.values()} | {"predict"}) == len(texts) + 1
+    assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) for name in names.values())
+
+
+@given(st.text())
+def test_comments_stay_comments(text):
+    assert re.fullmatch(r"[ -~]*", comment(text)) and not re.search(r"[*?\\\n]", comment(text))
+
+
+def test_a_hostile_model_exports_to_safe_names_and_runs(tmp_path):
+    need("gcc")
+    builder = GraphBuilder("../x; int main", (2,), random=True)
+    value = "input"
+    for name in ("int", "predict", "selftest", "work", "*/ system();", "mean", "Mean"):
+        node = builder.add("layer", "linear", [value], params=dict(weight=gaussian(2, 2), bias=gaussian(2)))
+        value = rename(builder, node, name)
+    graph = builder.finish(value)
+    options = COptions(command='lbnn export "../*/ x.pt" \\\n#include')
+    folder = export_c(lbnn.checkpoint.Model(graph, "0" * 64, graph.name, {}), tmp_path / "out", options)
+    names = {path.name for path in folder.iterdir()}
+    assert all(re.fullmatch(r"[\w.]+", name) for name in names) and "x_int_main.c" in names
+    run("gcc", *STRICT, *(path.name for path in sources(folder, "x_int_main")), "-o", "a.out", "-lm", cwd=folder)
+    assert "self-test: ok" in run(folder / "a.out")
+    text = "".join(path.read_text() for path in folder.glob("x_int_main*"))
+    assert "system" not in text.replace("system", "", text.count("layer")) or "system()" not in text
+
+
+def gaussian(*shape):
+    values = np.linspace(-1.0, 1.0, int(np.prod(shape))).reshape(shape)
+    return Moments(values, 0.1 + values**2)
+
+
+def rename(builder, name, new):
+    """Gives the last node a name that a file, but not the builder, could hold."""
+    node = builder.nodes.pop()
+    builder.nodes.append(type(node)(new, node.op, node.inputs, node.attrs, node.params))
+    builder.values[new] = builder.values.pop(name)
+    return new
+
+
+# ---- weights --------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=50))
+def test_every_float32_comes_back_bit_for_bit(patterns):
+    values = np.array(patterns, np.uint32).view(np.float32)
+    values = values[np.isfinite(values)]
+    for texts in ([text for row in rows(values, 8) for text in row.split(", ")], [scalar(v) for v in values]):
+        assert all(re.fullmatch(r"-?\d+(\.\d+)?(e[-+]\d+)?f", text) and re.search(r"[.e]", text) for text in texts)
+        back = np.array([float(text[:-1]) for text in texts]).astype(np.float32)
+        assert np.array_equal(back.view(np.uint32), values.view(np.uint32))
+
+
+def test_a_compiler_reads_every_float32_back(tmp_path):
+    """Denormals too, without a warning."""
+    need("gcc")
+    bits = np.array([0, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x7F7FFFFF, 0x80000000, 0x3F800001], np.uint32)
+    text = rows(bits.view(np.float32), 8)[0]
+    checks = " ".join(f"memcpy(&b, &x[{i}], 4); if (b != {bit}u) return 1;" for i, bit in enumerate(bits))
+    (tmp_path / "a.c").write_text(
+        f"#include <string.h>\nstatic const float x[8] = {{{text}}};\n"
+        f"int main(void) {{ unsigned b; {checks} return 0; }}\n"
+    )
+    run("gcc", *STRICT, "a.c", "-o", "a.out", cwd=tmp_path)
+    run(tmp_path / "a.out")
+
+
+def test_weights_beyond_float32_are_refused():
+    model = mlp(1, 1)
+    with torch.no_grad():
+        model[0].weight_mu.fill_(1e30)
+        model[0].weight_rho.fill_(1e30)
+    with pytest.raises(LbnnError, match="float32"):
+        generate(read_model(model, (1,)))
+
+
+def test_binary_weights_are_the_same_numbers(folders, tmp_path):
+    need("gcc")
+    folder = export("zoo", tmp_path / "out", weights="binary")
+    text = (folders["zoo", False] / "zoo_weights.h").read_text()
+    arrays = re.findall(r"= \{\n(.*?)\n\}", text, re.DOTALL)
+    written = [float(number) for array in arrays for number in array.replace("f", "").split(",")]
+    stored = np.fromfile(folder / "zoo_weights.bin", "<f4")
+    assert np.array_equal(stored, np.array(written, np.float32))
+    files = [*sources(folder, "zoo"), folder / "zoo_weights.S"]
+    run("gcc", *STRICT, *(path.name for path in files), "-o", "a.out", "-lm", cwd=folder)
+    assert "self-test: ok" in run(folder / "a.out")
+
+
+# ---- the build ------------------------------------------------------------------------------------
+
+COMPILERS = {
+    "gcc": ("gcc", "-std=c99"),
+    "clang": ("clang", "-std=c99"),
+    "zig": (sys.executable, "-m", "ziglang", "cc", "-std=c99"),
+    "gcc as C++11": ("gcc", "-xc++", "-std=c++11"),
+    "clang as C++11": ("clang", "-xc++", "-std=c++11"),
+    "zig for 32 bits": (sys.executable, "-m", "ziglang", "cc", "-target", "x86-linux-musl", "-std=c99"),
+}
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(("name", "variance"), [("zoo", False), ("series", True)])
+def test_it_builds_without_a_warning_and_passes_its_self_test(folders, tmp_path, compiler, name, variance):
+    command = COMPILERS[compiler]
+    need(command[0])
+    files = sources(folders[name, variance], name)
+    run(*command, "-O1", *WARNINGS, *files, "-o", tmp_path / "a.out", "-lm")
+    assert "self-test: ok" in run(tmp_path / "a.out")
+
+
+@pytest.mark.parametrize(
+    "flags", ["-O0", "-O2", "-O3", "-Os", "-O2 -ffast-math", "-O2 -DLBNN_USE_LIBM", "-O2 -DLBNN_STRICT"]
+)
+def test_it_is_right_at_every_optimisation_level(folders, tmp_path, flags):
+    need("gcc")
+    run("gcc", *STRICT, *flags.split(), *sources(folders["zoo", False], "zoo"), "-o", tmp_path / "a.out", "-lm")
+    assert "self-test: ok" in run(tmp_path / "a.out")
+
+
+def test_cmake_builds_and_tests_the_folder(folders, tmp_path):
+    cmake, ctest = need("cmake"), need("ctest")
+    run(cmake, "-S", folders["gas_sensor", False], "-B", tmp_path)
+    run(cmake, "--build", tmp_path)
+    assert "100% tests passed" in run(ctest, "--test-dir", tmp_path)
+
+
+@pytest.mark.parametrize("language", [("-std=c99",), ("-xc++", "-std=c++11")])
+def test_single_file_is_one_header_and_one_source(folders, tmp_path, language):
+    need("gcc")
+    folder = export("zoo", tmp_path / "out", single_file=True)
+    assert {path.name for path in folder.iterdir()} == {"zoo.h", "zoo.c"}
+    example = folders["zoo", False] / "example_main.c"
+    run("gcc", *language, *WARNINGS, f"-I{folder}", folder / "zoo.c", example, "-o", tmp_path / "a.out", "-lm")
+    assert "self-test: ok" in run(tmp_path / "a.out")
+
+
+def test_optimize_size_gives_smaller_code(folders, tmp_path):
+    gcc, size = need("arm-none-eabi-gcc"), need("arm-none-eabi-size")
+    small = export("zoo", tmp_path / "out", optimize="size")
+    sizes = []
+    for number, folder in enumerate((small, folders["zoo", False])):
+        run(
+            gcc, "-mcpu=cortex-m4", "-mthumb", "-std=c99", "-Os", "-c", folder / "zoo.c", "-o", tmp_path / f"{number}.o"
+        )
+        sizes.append(int(run(size, tmp_path / f"{number}.o").splitlines()[1].split()[0]))
+    assert sizes[0] < sizes[1]
+
+
+def test_another_runtime_is_a_compile_error(tmp_path):
+    gcc = need("gcc")
+    folder = export("gas_sensor", tmp_path / "out")
+    header = folder / "lbnn.h"
+    header.write_text(re.sub(r"(#define LBNN_ABI_VERSION) \d+", r"\1 999", header.read_text()))
+    with pytest.raises(AssertionError, match="was generated for version"):
+        run(gcc, "-c", "gas_sensor.c", cwd=folder)
+
+
+def test_models_in_one_program_do_not_collide_and_share_a_work_buffer(folders, tmp_path):
+    need("gcc")
+    names = list(MODELS)
+    includes = "".join(f'#include "{name}.h"\n' for name in names)
+    lengths = " + ".join(f"{name.upper()}_WORK_LEN" for name in names)
+    calls = " | ".join(f"{name}_selftest(work)" for name in names)
+    main = f"{includes}static float work[{lengths}];\nint main(void) {{ return {calls}; }}\n"
+    (tmp_path / "main.c").write_text(main)
+    files = [path for name in names for path in sources(folders[name, False], name)[:2]]
+    include = [f"-I{folders[name, False]}" for name in names]
+    run("gcc", *STRICT, "-O1", *include, tmp_path / "main.c", *files, "-o", tmp_path / "a.out", "-lm")
+    run(tmp_path / "a.out")
+    unity = "".join(f'#include "{path}"\n' for path in files) + main
+    (tmp_path / "unity.c").write_text(unity)
+    run("gcc", *STRICT, "-O1", *include, tmp_path / "unity.c", "-o", tmp_path / "b.out", "-lm")
+    run(tmp_path / "b.out")
+
+
+# ---- what it computes -----------------------------------------------------------------------------
+
+GOOD = [0.5, -1.0, 2.0, 0.25]
+
+
+def test_a_good_call_returns_ok_and_both_moments(library):
+    status, mean, variance = library.predict(GOOD, [0.1] * 4)
+    graph = list_calls(read("gas_sensor"), COptions(input_variance=True)).graph
+    want = predict(graph, np.array([GOOD]), np.full((1, 4), 0.1))
+    assert status == 0
+    assert np.allclose(mean, want.mean, rtol=1e-5) and np.allclose(variance, want.var, rtol=1e-5)
+
+
+@pytest.mark.parametrize("null", ["input", "input_variance", "mean", "variance", "work"])
+def test_a_null_pointer_is_reported_and_outputs_stay(library, null):
+    status, mean, variance = library.predict(GOOD, [0.1] * 4, null=null)
+    assert status == -1
+    assert np.all(mean == library.FILL) and np.all(variance == library.FILL)
+
+
+@pytest.mark.parametrize(
+    ("status", "x", "var"),
+    [
+        (-2, [np.nan, 0, 0, 0], [0] * 4),
+        (-2, [0, 0, 0, np.inf], [0] * 4),
+        (-2, [0, -np.inf, 0, 0], [0] * 4),
+        (-2, GOOD, [0, 0, np.nan, 0]),
+        (-2, GOOD, [0, 0, 0, np.inf]),
+        (-2, GOOD, [0, -1e-30, 0, 0]),
+        (-3, [3e38] * 4, [0] * 4),
+        (-3, GOOD, [3e38] * 4),
+    ],
+)
+def test_bad_numbers_are_reported_and_outputs_stay(library, status, x, var):
+    got, mean, variance = library.predict(x, var)
+    assert got == status
+    assert np.all(mean == library.FILL) and np.all(variance == library.FILL)
+
+
+def test_minus_zero_is_a_variance(library):
+    assert library.predict(GOOD, [-0.0] * 4)[0] == 0
+
+
+def test_a_self_test_fails_where_the_arithmetic_is_wrong(folders, tmp_path):
+    need("gcc")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for path in folders["gas_sensor", False].iterdir():
+        text = path.read_text()
+        (broken / path.name).write_text(text.replace("9, 0.01f)", "9, 0.0101f)"))
+    run("gcc", *STRICT, *(path.name for path in sources(broken, "gas_sensor")), "-o", "a.out", "-lm", cwd=broken)
+    with pytest.raises(AssertionError, match="self-test: FAILED"):
+        run(broken / "a.out")
+
+
+def parity(module, shape, variance, flags):
+    """The worst errors of compiled C against the float64 reference of the graph as traced."""
+    model = read_model(module, shape)
+    samples = draw_samples(model, 40, seed=1, input_variance=variance)
+    got = lbnn.compile(model, input_variance=variance, flags=flags)(samples.mean, samples.var)
+    want = predict(model.graph, samples.mean, samples.var)
+    return [float(part.max()) for part in errors(Outcome(got.mean, got.var), want)]
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(networks(), st.booleans())
+def test_random_networks_keep_the_parity_contract(network, variance):
+    assert max(parity(*network, variance, ("-O1",))) <= FLOAT32_TOLERANCE
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(networks(), min_size=3, max_size=3))
+def test_random_networks_pass_their_self_tests_under_sanitizers(tmp_path_factory, found):
+    need("gcc")
+    folder = tmp_path_factory.mktemp("sanitized")
+    names = [f"net_{number}" for number in range(len(found))]
+    for name, (module, shape) in zip(names, found, strict=True):
+        export_c(read_model(module, shape), folder / name, COptions(name=name))
+    includes = "".join(f'#include "{name}/{name}.c"\n#include "{name}/{name}_selftest.c"\n' for name in names)
+    calls = " ".join(
+        f"{{ static float work[{name.upper()}_WORK_LEN]; if ({name}_selftest(work)) return {number + 1}; }}"
+        for number, name in enumerate(names)
+    )
+    (folder / "main.c").write_text(f"{includes}int main(void) {{ {calls} return 0; }}\n")
+    # -O1 -fno-inline would hide nothing: the kernels stay in headers of one translation unit.
+    sanitize = ("-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all", "-g")
+    run("gcc", *STRICT, "-O1", *sanitize, *(f"-I{name}" for name in names), "main.c", "-o", "a.out", "-lm", cwd=folder)
+    run(folder / "a.out")
+
+
+def test_a_model_without_variance_reports_zero():
+    builder = GraphBuilder("certain", (3,), random=True)
+    graph = builder.finish(builder.add("act", "leaky_relu", ["input"], {"negative_slope": 0.5}))
+    compiled = lbnn.compile(lbnn.checkpoint.Model(graph, "0" * 64, "certain", {}), flags=("-O0",))
+    mean, var = compiled(np.array([[-2.0, 0.0, 3.0]]))
+    assert mean.tolist() == [[-1.0, 0.0, 3.0]] and var.tolist() == [[0.0, 0.0, 0.0]]
+
+
+# ---- from Python ----------------------------------------------------------------------------------
+
+
+def test_compile_takes_a_path_and_returns_a_function_of_arrays(tmp_path):
+    torch.manual_seed(0)
+    model = mlp(3, 5, 2)
+    lbnn.save(model, tmp_path / "model.pt", input_shape=(3,))
+    compiled = lbnn.compile(tmp_path / "model.pt", flags=("-O1",))
+    x = np.random.default_rng(0).normal(size=(7, 3))
+    mean, var = compiled(x)
+    with torch.no_grad():
+        want = model.double()(torch.tensor(x, dtype=torch.float32).double())
+    assert mean.shape == var.shape == (7, 2) and mean.dtype == np.float32
+    assert np.allclose(mean, want.mean, rtol=1e-5, atol=1e-6) and np.allclose(var, want.var, rtol=1e-5)
+    assert compiled(x[:0]).mean.shape == (0, 2)
+
+
+def test_compile_reports_what_is_wrong_with_the_input():
+    compiled = lbnn.compile(mlp(3, 1), (3,), flags=("-O0",))
+    with pytest.raises(LbnnError, match=r"takes \(N, \*\(3,\)\)"):
+        compiled(np.zeros(3))
+    with pytest.raises(LbnnError, match="sample 1: an input is not finite"):
+        compiled(np.array([[0.0] * 3, [np.nan] * 3]))
+    with pytest.raises(LbnnError, match="input_variance=True"):
+        compiled(np.zeros((1, 3)), np.zeros((1, 3)))
+
+
+# ---- templates ------------------------------------------------------------------------------------
+
+
+def test_templates_hold_layout_only():
+    texts = [path.read_text() for path in (resource_folder("codegen_templates") / "c").rglob("*.j2")]
+    expressions = [match for text in texts for match in re.findall(r"\{\{(.*?)\}\}", text)]
+    tags = [match for text in texts for match in re.findall(r"\{%(.*?)%\}", text)]
+    assert all(re.fullmatch(r" [a-z_.]+ ", expression) for expression in expressions)
+    allowed = r" (if [a-z_.]+|else|endif|endfor|for \w+ in [a-z_.]+|include \"[a-z_.0-9]+\") "
+    assert all(re.fullmatch(allowed, tag) for tag in tags)
