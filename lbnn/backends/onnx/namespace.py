@@ -64,19 +64,23 @@ class OnnxNamespace:
         return replace(sum(convolved[1:], start=convolved[0]), low=out.low)
 
     def window_mean(self, x: Symbol, window: Window) -> Symbol:
-        """AveragePool that counts its padding, so that every window has one divisor."""
+        """AveragePool that counts its padding, so that every window has one divisor.
+
+        onnxruntime merges a Pad with the pool behind it even where the kernel is smaller than the padding, which it
+        then refuses. Behind a Pad a convolution with ones takes the pool's place.
+        """
         before, after = zip(*window.padding, strict=True)
-        name = self.recorder.node(
-            "AveragePool",
-            [x.name],
-            kernel_shape=list(window.kernel),
-            strides=list(window.stride),
-            pads=[*before, *after],
-            count_include_pad=1,
-        )
+        attributes: dict[str, Any] = dict(kernel_shape=list(window.kernel), strides=list(window.stride))
+        attributes |= dict(pads=[*before, *after]) if any(before + after) else {}
         axes = zip(x.shape[2:], window.kernel, window.stride, window.padding, strict=True)
         spatial = [(int(size) + sum(pads) - extent) // jump + 1 for size, extent, jump, pads in axes]
-        return replace(x, name=name, shape=(*x.shape[:2], *spatial), low=min(x.low, 0.0))
+        out = replace(x, shape=(*x.shape[:2], *spatial), low=min(x.low, 0.0))
+        if self.recorder.maker(x.name) == "Pad":
+            channels = int(x.shape[1])
+            ones = self.recorder.constant(np.ones((channels, 1, *window.kernel)))
+            total = out.like(self.recorder.node("Conv", [x.name, ones], group=channels, **attributes))
+            return total * (1.0 / window.size)
+        return out.like(self.recorder.node("AveragePool", [x.name], count_include_pad=1, **attributes))
 
     def scale(self, x: Symbol, factors: Array) -> Symbol:
         """Known factors."""

@@ -56,7 +56,8 @@ class Symbol:
     def _times_constant(self, constant: np.ndarray[Any, Any]) -> Symbol:
         if constant.size and np.all(constant == constant.flat[0]):
             number = float(constant.flat[0])
-            return replace(self, factor=self.factor * number, low=self.low * number if number >= 0 else -np.inf)
+            low = self.low * number if number > 0.0 else 0.0 if number == 0.0 else -np.inf
+            return replace(self, factor=self.factor * number, low=low)
         name = self.recorder.node("Mul", [self.name, self.recorder.constant(constant * self.factor)])
         return Symbol(self.recorder, name, broadcast(self.shape, constant.shape))
 
@@ -125,6 +126,10 @@ class Recorder:
             names = [name] if outputs == 1 else [f"{name}:{i}" for i in range(outputs)]
             self.nodes[key] = helper.make_node(op, list(inputs), names, name=name, **attributes)
         return list(self.nodes[key].output)
+
+    def maker(self, name: str) -> str | None:
+        """The operator that gives a tensor; None for an input."""
+        return next((node.op_type for node in self.nodes.values() if name in node.output), None)
 
     def constant(self, value: Any) -> str:
         """The name of a float32 initializer."""
