@@ -18,7 +18,7 @@ from lbnn.backends.c.literals import rows, scalar
 from lbnn.backends.c.names import RESERVED, comment, identifiers
 from lbnn.backends.c.resources import folder as resource_folder
 from lbnn.backends.numpy import predict
-from lbnn.checkpoint import read_model
+from lbnn.checkpoint import Model, read_model
 from lbnn.errors import LbnnError
 from lbnn.graph import GraphBuilder
 from lbnn.moments import Moments
@@ -152,6 +152,7 @@ def test_hostile_names_become_plain_identifiers(text):
     assert not name.lower().startswith("lbnn")
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(max_size=60), unique=True, max_size=8))
 def test_different_names_stay_different_whatever_their_case(texts):
     names = identifiers(texts, "layer", taken=("predict",))
@@ -168,31 +169,19 @@ def test_a_hostile_model_exports_to_safe_names_and_runs(tmp_path):
     need("gcc")
     builder = GraphBuilder("../x; int main", (2,), random=True)
     value = "input"
-    for name in ("int", "predict", "selftest", "work", "*/ system();", "mean", "Mean"):
-        node = builder.add("layer", "linear", [value], params=dict(weight=gaussian(2, 2), bias=gaussian(2)))
-        value = rename(builder, node, name)
+    for name in ("int", "predict", "selftest", "work", "*/ system();", "mean", "Mean", "3", "golden_mean"):
+        value = builder.add(name, "linear", [value], params=dict(weight=gaussian(2, 2), bias=gaussian(2)))
     graph = builder.finish(value)
     options = COptions(command='lbnn export "../*/ x.pt" \\\n#include')
-    folder = export_c(lbnn.checkpoint.Model(graph, "0" * 64, graph.name, {}), tmp_path / "out", options)
-    names = {path.name for path in folder.iterdir()}
-    assert all(re.fullmatch(r"[\w.]+", name) for name in names) and "x_int_main.c" in names
+    folder = export_c(Model(graph, "0" * 64, graph.name, {}), tmp_path / "out", options)
+    assert all(re.fullmatch(r"[\w.]+", path.name) for path in folder.iterdir())
     run("gcc", *STRICT, *(path.name for path in sources(folder, "x_int_main")), "-o", "a.out", "-lm", cwd=folder)
     assert "self-test: ok" in run(folder / "a.out")
-    text = "".join(path.read_text() for path in folder.glob("x_int_main*"))
-    assert "system" not in text.replace("system", "", text.count("layer")) or "system()" not in text
 
 
 def gaussian(*shape):
     values = np.linspace(-1.0, 1.0, int(np.prod(shape))).reshape(shape)
     return Moments(values, 0.1 + values**2)
-
-
-def rename(builder, name, new):
-    """Gives the last node a name that a file, but not the builder, could hold."""
-    node = builder.nodes.pop()
-    builder.nodes.append(type(node)(new, node.op, node.inputs, node.attrs, node.params))
-    builder.values[new] = builder.values.pop(name)
-    return new
 
 
 # ---- weights --------------------------------------------------------------------------------------
@@ -223,12 +212,11 @@ def test_a_compiler_reads_every_float32_back(tmp_path):
 
 
 def test_weights_beyond_float32_are_refused():
-    model = mlp(1, 1)
-    with torch.no_grad():
-        model[0].weight_mu.fill_(1e30)
-        model[0].weight_rho.fill_(1e30)
-    with pytest.raises(LbnnError, match="float32"):
-        generate(read_model(model, (1,)))
+    builder = GraphBuilder("huge", (1,), random=True)
+    huge = Moments(np.full((1, 1), 1e39), np.zeros((1, 1)))
+    graph = builder.finish(builder.add("layer", "linear", ["input"], params=dict(weight=huge, bias=gaussian(1))))
+    with pytest.raises(LbnnError, match="layer .* float32"):
+        generate(Model(graph, "", "huge", {}))
 
 
 def test_binary_weights_are_the_same_numbers(folders, tmp_path):
@@ -249,11 +237,10 @@ def test_binary_weights_are_the_same_numbers(folders, tmp_path):
 COMPILERS = {
     "gcc": ("gcc", "-std=c99"),
     "clang": ("clang", "-std=c99"),
-    "zig": (sys.executable, "-m", "ziglang", "cc", "-std=c99"),
     "gcc as C++11": ("gcc", "-xc++", "-std=c++11"),
     "clang as C++11": ("clang", "-xc++", "-std=c++11"),
-    "zig for 32 bits": (sys.executable, "-m", "ziglang", "cc", "-target", "x86-linux-musl", "-std=c99"),
 }
+ZIG = (sys.executable, "-m", "ziglang", "cc", "-std=c99")
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -264,6 +251,15 @@ def test_it_builds_without_a_warning_and_passes_its_self_test(folders, tmp_path,
     files = sources(folders[name, variance], name)
     run(*command, "-O1", *WARNINGS, *files, "-o", tmp_path / "a.out", "-lm")
     assert "self-test: ok" in run(tmp_path / "a.out")
+
+
+@pytest.mark.parametrize(
+    "target", ["x86_64-linux-gnu", "x86-linux-musl", "thumb-linux-musleabihf", "riscv32-linux-musl"]
+)
+def test_zig_compiles_it_for_64_and_32_bits_without_a_warning(folders, tmp_path, target):
+    """Linking would build a C library first; the tests on emulated devices do that."""
+    pytest.importorskip("ziglang")
+    run(*ZIG, "-target", target, *WARNINGS, "-c", folders["zoo", False] / "zoo.c", "-o", tmp_path / "zoo.o")
 
 
 @pytest.mark.parametrize(
@@ -361,7 +357,6 @@ def test_a_null_pointer_is_reported_and_outputs_stay(library, null):
         (-2, GOOD, [0, 0, 0, np.inf]),
         (-2, GOOD, [0, -1e-30, 0, 0]),
         (-3, [3e38] * 4, [0] * 4),
-        (-3, GOOD, [3e38] * 4),
     ],
 )
 def test_bad_numbers_are_reported_and_outputs_stay(library, status, x, var):
@@ -415,7 +410,6 @@ def test_random_networks_pass_their_self_tests_under_sanitizers(tmp_path_factory
         for number, name in enumerate(names)
     )
     (folder / "main.c").write_text(f"{includes}int main(void) {{ {calls} return 0; }}\n")
-    # -O1 -fno-inline would hide nothing: the kernels stay in headers of one translation unit.
     sanitize = ("-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all", "-g")
     run("gcc", *STRICT, "-O1", *sanitize, *(f"-I{name}" for name in names), "main.c", "-o", "a.out", "-lm", cwd=folder)
     run(folder / "a.out")
@@ -424,7 +418,7 @@ def test_random_networks_pass_their_self_tests_under_sanitizers(tmp_path_factory
 def test_a_model_without_variance_reports_zero():
     builder = GraphBuilder("certain", (3,), random=True)
     graph = builder.finish(builder.add("act", "leaky_relu", ["input"], {"negative_slope": 0.5}))
-    compiled = lbnn.compile(lbnn.checkpoint.Model(graph, "0" * 64, "certain", {}), flags=("-O0",))
+    compiled = lbnn.compile(Model(graph, "0" * 64, "certain", {}), flags=("-O0",))
     mean, var = compiled(np.array([[-2.0, 0.0, 3.0]]))
     assert mean.tolist() == [[-1.0, 0.0, 3.0]] and var.tolist() == [[0.0, 0.0, 0.0]]
 
@@ -463,6 +457,6 @@ def test_templates_hold_layout_only():
     texts = [path.read_text() for path in (resource_folder("codegen_templates") / "c").rglob("*.j2")]
     expressions = [match for text in texts for match in re.findall(r"\{\{(.*?)\}\}", text)]
     tags = [match for text in texts for match in re.findall(r"\{%(.*?)%\}", text)]
-    assert all(re.fullmatch(r" [a-z_.]+ ", expression) for expression in expressions)
+    assert all(re.fullmatch(r" [a-z0-9_.]+ ", expression) for expression in expressions)
     allowed = r" (if [a-z_.]+|else|endif|endfor|for \w+ in [a-z_.]+|include \"[a-z_.0-9]+\") "
     assert all(re.fullmatch(allowed, tag) for tag in tags)
