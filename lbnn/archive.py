@@ -38,6 +38,9 @@ ITEM_SIZES = {
 }
 """Bytes of an element."""
 
+MAX_PICKLE = 300_000
+"""Pickle codes, of which torch reads a few hundred thousand a second; a layer takes about two hundred."""
+
 GLOBALS = {"torch._utils _rebuild_tensor_v2", "collections OrderedDict", *ITEM_SIZES}
 """The only names that a file may refer to."""
 
@@ -83,7 +86,9 @@ def _check_pickle(members: Mapping[str, bytes]) -> None:
     """Refuses all names but those of plain tensors and all storages that are not in the file, unpickling nothing."""
     memo: dict[Any, Any] = {}
     pushed: list[Any] = []
-    for opcode, argument, _ in pickletools.genops(members["data.pkl"]):
+    for number, (opcode, argument, _) in enumerate(pickletools.genops(members["data.pkl"])):
+        if number > MAX_PICKLE:
+            raise LbnnError(f"has more than {MAX_PICKLE} pickle codes of graph and metadata")
         if opcode.name not in OPCODES:
             raise LbnnError(f"holds the pickle code {opcode.name}, which lbnn.save never writes")
         if opcode.name == "GLOBAL" and argument not in GLOBALS:

@@ -50,7 +50,9 @@ def save(
     `input_shape` is the shape of one sample, without the batch axis; a loaded model knows it. Weights are stored in
     float32. Without `name` the file's own name becomes the name of generated code. `metadata` is plain data.
     """
-    return write_file(path, serialise(model, input_shape, name, metadata), force=True)
+    data = serialise(model, input_shape, name, metadata)
+    _graph(parse(data), "model")  # what is written can be read
+    return write_file(path, data, force=True)
 
 
 def load(path: str | Path) -> Network:

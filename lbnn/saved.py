@@ -29,7 +29,7 @@ from lbnn.trace import check_shape
 FORMAT = "lbnn"
 VERSION = 1
 
-MAX_NODES = 10_000
+MAX_NODES = 1_000
 MAX_NAME = 1_000
 MAX_TENSOR_NAME = MAX_NAME + 20
 """The name of a node and what the layer calls it."""

@@ -1,4 +1,4 @@
-"""Made model_v1.pt and model_v1.json, once, with the lbnn that first wrote format version 1; kept to show what is inside.
+"""Made model_v1.pt and model_v1.json once, with the first lbnn of format version 1; kept to show what is inside.
 
     python tests/golden/make_model_v1.py FOLDER
 """
