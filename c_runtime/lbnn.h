@@ -1,4 +1,4 @@
-/* lbnn.h: what every other header of the runtime stands on: options, status codes, lanes.
+/* lbnn.h: what every other header of the runtime stands on: options and status codes.
  *
  * The runtime computes with moments: every value is a mean and a variance, held in two float arrays
  * of the same length, channels first. Kernels trust their caller (the generated code) and return
@@ -95,10 +95,7 @@ LBNN_KERNEL const char *lbnn_status_message(lbnn_status status)
 #endif
 #endif
 
-/* ---- lanes: LBNN_BLOCK floats that go through the same operations ------------------------------
- *
- * On a processor with vector registers they are one register, elsewhere LBNN_BLOCK named scalars,
- * which the compiler keeps in registers (an array would stay in memory at -O2). */
+/* ---- block width ------------------------------------------------------------------------------- */
 
 #if !defined(LBNN_NO_SIMD) && (defined(__GNUC__) || defined(__clang__))
 #if defined(__SSE2__) || defined(__ARM_NEON) || defined(__VSX__) || defined(__wasm_simd128__)
@@ -120,145 +117,4 @@ LBNN_KERNEL const char *lbnn_status_message(lbnn_status status)
 #error "LBNN_BLOCK must be 4 or 8"
 #endif
 
-/* Outputs that share one packed row of weights, whatever LBNN_BLOCK is (see lbnn_linear.h). */
-#define LBNN_PACK 8
-
-#ifdef LBNN_SIMD
-
-typedef float lbnn_lanes __attribute__((vector_size(4 * LBNN_BLOCK)));
-
-LBNN_INLINE lbnn_lanes lbnn_lanes_load(const float *from)
-{
-    lbnn_lanes x;
-    memcpy(&x, from, sizeof x);
-    return x;
-}
-
-LBNN_INLINE void lbnn_lanes_store(float *to, lbnn_lanes x)
-{
-    memcpy(to, &x, sizeof x);
-}
-
-/* Lane i goes to to[i * step]. */
-LBNN_INLINE void lbnn_lanes_scatter(float *to, int step, lbnn_lanes x)
-{
-    for (int i = 0; i < LBNN_BLOCK; i++) {
-        to[i * step] = x[i];
-    }
-}
-
-LBNN_INLINE lbnn_lanes lbnn_lanes_square(lbnn_lanes x)
-{
-    return x * x;
-}
-
-/* sum + x * y, y the same in all lanes */
-LBNN_INLINE lbnn_lanes lbnn_lanes_add_scaled(lbnn_lanes sum, lbnn_lanes x, float y)
-{
-    return sum + x * y;
-}
-
-#else
-
-typedef struct {
-    float a, b, c, d;
-} lbnn_quad;
-
-LBNN_INLINE lbnn_quad lbnn_quad_load(const float *from)
-{
-    lbnn_quad x;
-    x.a = from[0];
-    x.b = from[1];
-    x.c = from[2];
-    x.d = from[3];
-    return x;
-}
-
-LBNN_INLINE void lbnn_quad_store(float *to, lbnn_quad x)
-{
-    to[0] = x.a;
-    to[1] = x.b;
-    to[2] = x.c;
-    to[3] = x.d;
-}
-
-/* Lane i goes to to[i * step]. */
-LBNN_INLINE void lbnn_quad_scatter(float *to, int step, lbnn_quad x)
-{
-    to[0] = x.a;
-    to[step] = x.b;
-    to[2 * step] = x.c;
-    to[3 * step] = x.d;
-}
-
-LBNN_INLINE lbnn_quad lbnn_quad_square(lbnn_quad x)
-{
-    x.a *= x.a;
-    x.b *= x.b;
-    x.c *= x.c;
-    x.d *= x.d;
-    return x;
-}
-
-/* sum + x * y, y the same in all lanes */
-LBNN_INLINE lbnn_quad lbnn_quad_add_scaled(lbnn_quad sum, lbnn_quad x, float y)
-{
-    sum.a += x.a * y;
-    sum.b += x.b * y;
-    sum.c += x.c * y;
-    sum.d += x.d * y;
-    return sum;
-}
-
-#if LBNN_BLOCK == 4
-
-typedef lbnn_quad lbnn_lanes;
-#define lbnn_lanes_load lbnn_quad_load
-#define lbnn_lanes_store lbnn_quad_store
-#define lbnn_lanes_scatter lbnn_quad_scatter
-#define lbnn_lanes_square lbnn_quad_square
-#define lbnn_lanes_add_scaled lbnn_quad_add_scaled
-
-#else
-
-typedef struct {
-    lbnn_quad low, high;
-} lbnn_lanes;
-
-LBNN_INLINE lbnn_lanes lbnn_lanes_load(const float *from)
-{
-    lbnn_lanes x;
-    x.low = lbnn_quad_load(from);
-    x.high = lbnn_quad_load(from + 4);
-    return x;
-}
-
-LBNN_INLINE void lbnn_lanes_store(float *to, lbnn_lanes x)
-{
-    lbnn_quad_store(to, x.low);
-    lbnn_quad_store(to + 4, x.high);
-}
-
-LBNN_INLINE void lbnn_lanes_scatter(float *to, int step, lbnn_lanes x)
-{
-    lbnn_quad_scatter(to, step, x.low);
-    lbnn_quad_scatter(to + 4 * step, step, x.high);
-}
-
-LBNN_INLINE lbnn_lanes lbnn_lanes_square(lbnn_lanes x)
-{
-    x.low = lbnn_quad_square(x.low);
-    x.high = lbnn_quad_square(x.high);
-    return x;
-}
-
-LBNN_INLINE lbnn_lanes lbnn_lanes_add_scaled(lbnn_lanes sum, lbnn_lanes x, float y)
-{
-    sum.low = lbnn_quad_add_scaled(sum.low, x.low, y);
-    sum.high = lbnn_quad_add_scaled(sum.high, x.high, y);
-    return sum;
-}
-
-#endif
-#endif
 #endif

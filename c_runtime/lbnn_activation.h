@@ -4,42 +4,44 @@
  *     lbnn_leaky_relu_clamped(mean, var, n, slope, clamp)   with E / sigma clamped to +-clamp
  *     lbnn_leaky_relu_point(x, n, slope)                    input without variance
  *
- * ReLU is slope 0. The loops have no branches, so that compilers vectorise them (gcc and clang at
- * -O3; gcc needs -fno-math-errno for sqrtf).
+ * ReLU is slope 0. Compile with -fno-math-errno: sqrtf is then one instruction where there is one.
  */
 #ifndef LBNN_ACTIVATION_H
 #define LBNN_ACTIVATION_H
 
 #include "lbnn_math.h"
 
-/* |mean| / sigma, at most `most`; a denominator of zero never happens, 0 / 0 is 0. */
-LBNN_INLINE float lbnn_distance(float size, float sigma, float most)
-{
-    const float least = size * (1.0f / most);
-    return size / ((sigma > least ? sigma : least) + 1e-37f);
-}
+/* Moments on their way through an activation. */
+typedef struct {
+    lbnn_lanes mean, var;
+} lbnn_moments;
 
 /* x = |E| / sigma; Q, I1, J2 the tail beyond x; a = 1 - l; k = 1 if E >= 0 else -l:
  *     E' = k |E| + sigma a I1
- *     V' = V (k (k - 2 a Q) + a^2 J2 - (a I1)^2)
- * Far from zero this is l E and l^2 V (or E and V); with V = 0 it is the plain leaky-ReLU. */
-LBNN_KERNEL void lbnn_leaky_relu(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n,
-                                   float slope)
+ *     V' = V (k^2 + a (a J2 - 2 k Q) - (a I1)^2)
+ * Beyond LBNN_TAIL_MAX the tail is nothing, and so it is with V = 0: then this is the plain leaky-ReLU. */
+LBNN_INLINE lbnn_moments lbnn_leaky_relu_of(lbnn_moments in, float slope)
 {
     const float a = 1.0f - slope;
-    const float a2 = a * a;
-    const float twice_a = 2.0f * a;
-    for (int i = 0; i < n; i++) {
-        const float e = mean[i];
-        const float v = var[i];
-        const float size = fabsf(e);
-        const float sigma = sqrtf(v);
-        const float k = e < 0.0f ? -slope : 1.0f;
-        const lbnn_tail_moments tail = lbnn_tail(lbnn_distance(size, sigma, LBNN_TAIL_MAX));
-        const float i1 = a * tail.i1;
-        mean[i] = k * size + sigma * i1;
-        var[i] = v * (a2 * tail.j2 - i1 * i1 + k * (k - twice_a * tail.q));
+    const lbnn_lanes size = lbnn_lanes_abs(in.mean);
+    const lbnn_lanes sigma = lbnn_lanes_sqrt(in.var);
+    const lbnn_mask negative = lbnn_lanes_less(in.mean, lbnn_lanes_fill(0.0f));
+    const lbnn_mask inside = lbnn_lanes_less(size, LBNN_TAIL_MAX * sigma);
+    const lbnn_lanes k = lbnn_lanes_select(negative, lbnn_lanes_fill(-slope), lbnn_lanes_fill(1.0f));
+    lbnn_lanes mean = k * size;
+    lbnn_lanes ratio = k * k;
+    if (lbnn_lanes_worth(inside)) {
+        const lbnn_tail_moments tail = lbnn_tail(size / lbnn_lanes_select(inside, sigma, size + 1e-37f));
+        const lbnn_lanes factor = lbnn_lanes_fill(a * LBNN_TAIL_FACTOR);
+        const lbnn_lanes scale = lbnn_lanes_select(inside, factor, lbnn_lanes_fill(0.0f)) * tail.scale;
+        const lbnn_lanes i1 = scale * tail.i1;
+        mean += sigma * i1;
+        ratio = ratio + scale * (a * tail.j2 - 2.0f * k * tail.q) - i1 * i1;
     }
+    lbnn_moments out;
+    out.mean = mean;
+    out.var = in.var * ratio;
+    return out;
 }
 
 /* The law of total expectation and variance over the halves a < 0 and a >= 0, with
@@ -49,31 +51,63 @@ LBNN_KERNEL void lbnn_leaky_relu(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT
  *     m1 = E + sigma phi / (1 - p)    v1 = V (1 + alpha phi / (1 - p) - (phi / (1 - p))^2)
  *     E' = p l m0 + (1 - p) m1
  *     V' = p l^2 v0 + (1 - p) v1 + p (1 - p) (m1 - l m0)^2
- * Multiplied out, each half needs no division by its probability but one. */
-LBNN_KERNEL void lbnn_leaky_relu_clamped(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n,
-                                           float slope, float clamp)
+ * written below for |E|: the half that holds it (probability p, slope `own`) and the tail beyond zero
+ * (probability q, slope `other`). */
+LBNN_INLINE lbnn_moments lbnn_leaky_relu_clamped_of(lbnn_moments in, float slope, float clamp)
 {
-    for (int i = 0; i < n; i++) {
-        const float e = mean[i];
-        const float v = var[i];
-        const float sigma = sqrtf(v);
-        const float x = lbnn_distance(fabsf(e), sigma, clamp);
-        const lbnn_tail_moments tail = lbnn_tail(x);
-        const float phi = tail.i1 + x * tail.q;
-        const float beyond = phi / tail.q;           /* of the half beyond zero, seen from the mean */
-        const float within = phi / (1.0f - tail.q); /* of the half that holds the mean */
-        /* beyond half: 1 + x beyond - beyond^2 = (j2 q - i1^2) / q^2 ; within half: 1 - x within - within^2 */
-        const float beyond_var = v * (tail.j2 - tail.i1 * (tail.i1 / tail.q));
-        const float within_var = v * (1.0f - tail.q) * (1.0f - within * (x + within));
-        const float slope_beyond = e < 0.0f ? 1.0f : slope;
-        const float slope_within = e < 0.0f ? slope : 1.0f;
-        const float sign = e < 0.0f ? -1.0f : 1.0f;
-        const float beyond_mean = slope_beyond * (e - sign * (sigma * beyond));
-        const float within_mean = slope_within * (e + sign * (sigma * within));
-        const float gap = within_mean - beyond_mean;
-        mean[i] = tail.q * beyond_mean + (1.0f - tail.q) * within_mean;
-        var[i] = slope_beyond * slope_beyond * beyond_var + slope_within * slope_within * within_var
-                 + tail.q * (1.0f - tail.q) * (gap * gap);
+    const lbnn_lanes one = lbnn_lanes_fill(1.0f);
+    const lbnn_lanes l = lbnn_lanes_fill(slope);
+    const lbnn_lanes size = lbnn_lanes_abs(in.mean);
+    const lbnn_lanes sigma = lbnn_lanes_sqrt(in.var);
+    const lbnn_mask negative = lbnn_lanes_less(in.mean, lbnn_lanes_fill(0.0f));
+    const lbnn_mask inside = lbnn_lanes_less(size, clamp * sigma);
+    const lbnn_lanes x = lbnn_lanes_select(inside, size, lbnn_lanes_fill(clamp))
+                         / lbnn_lanes_select(inside, sigma, one);
+    const lbnn_tail_moments tail = lbnn_tail(x);
+    const lbnn_lanes scale = LBNN_TAIL_FACTOR * tail.scale;
+    const lbnn_lanes q = scale * tail.q;
+    const lbnn_lanes p = one - q;
+    const lbnn_lanes i1 = scale * tail.i1;
+    const lbnn_lanes step = i1 / q;             /* phi / q - x, the tail's mean beyond zero over sigma */
+    const lbnn_lanes hazard = (i1 + x * q) / p; /* phi / p */
+    const lbnn_lanes own = lbnn_lanes_select(negative, l, one);
+    const lbnn_lanes other = lbnn_lanes_select(negative, one, l);
+    const lbnn_lanes body_mean = own * (size + sigma * hazard);
+    const lbnn_lanes tail_mean = other * (size - sigma * (x + step));
+    const lbnn_lanes body_var = own * own * (p * (1.0f - hazard * (x + hazard)));
+    const lbnn_lanes tail_var = other * other * (scale * tail.j2 - i1 * step);
+    const lbnn_lanes gap = body_mean - tail_mean;
+    const lbnn_lanes mean = p * body_mean + q * tail_mean;
+    lbnn_moments out;
+    out.mean = lbnn_lanes_select(negative, -mean, mean);
+    out.var = in.var * (body_var + tail_var) + p * q * (gap * gap);
+    return out;
+}
+
+/* The moments of max(a, l a) for a ~ N(E, V). */
+LBNN_KERNEL void lbnn_leaky_relu(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n, float slope)
+{
+    for (int i = 0; i < n; i += LBNN_LANES) {
+        lbnn_moments x;
+        x.mean = lbnn_lanes_load(mean + i, n - i);
+        x.var = lbnn_lanes_load(var + i, n - i);
+        x = lbnn_leaky_relu_of(x, slope);
+        lbnn_lanes_store(mean + i, x.mean, n - i);
+        lbnn_lanes_store(var + i, x.var, n - i);
+    }
+}
+
+/* The same in the clamped form. */
+LBNN_KERNEL void lbnn_leaky_relu_clamped(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n,
+                                         float slope, float clamp)
+{
+    for (int i = 0; i < n; i += LBNN_LANES) {
+        lbnn_moments x;
+        x.mean = lbnn_lanes_load(mean + i, n - i);
+        x.var = lbnn_lanes_load(var + i, n - i);
+        x = lbnn_leaky_relu_clamped_of(x, slope, clamp);
+        lbnn_lanes_store(mean + i, x.mean, n - i);
+        lbnn_lanes_store(var + i, x.var, n - i);
     }
 }
 

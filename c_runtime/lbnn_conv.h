@@ -16,13 +16,13 @@
  *
  * Arrays are channels first (channel, row, column). Outputs must not overlap inputs.
  *
- * Weights are packed as in lbnn_linear.h, group after group; the "inputs" of an output channel are
+ * `w` is packed as lbnn_sums.h describes, group after group; the "inputs" of an output channel are
  * its taps in the order (input channel of the group, kernel row, kernel column).
  */
 #ifndef LBNN_CONV_H
 #define LBNN_CONV_H
 
-#include "lbnn_linear.h"
+#include "lbnn_sums.h"
 
 typedef struct {
     int in_channels, in_height, in_width;
@@ -65,7 +65,7 @@ LBNN_INLINE lbnn_sums lbnn_conv_pixel(int kind, const float *in_mean, const floa
         for (int k = 0; k < y.count; k++) {
             const int from = (c * s->in_height + y.start + k * s->dilation_height) * s->in_width + x.start;
             const int tap = (c * s->kernel_height + y.first + k) * s->kernel_width + x.first;
-            sums = lbnn_sums_add(sums, kind, in_mean + from, in_var + from, s->dilation_width,
+            sums = lbnn_sums_run(sums, kind, in_mean + from, in_var + from, s->dilation_width,
                                  w + 2 * width * (tap + 1), width, x.count);
         }
     }
@@ -81,7 +81,7 @@ LBNN_INLINE lbnn_sum lbnn_conv_pixel_one(int kind, const float *in_mean, const f
         for (int k = 0; k < y.count; k++) {
             const int from = (c * s->in_height + y.start + k * s->dilation_height) * s->in_width + x.start;
             const int tap = (c * s->kernel_height + y.first + k) * s->kernel_width + x.first;
-            sum = lbnn_sum_add(sum, kind, in_mean + from, in_var + from, s->dilation_width,
+            sum = lbnn_sum_run(sum, kind, in_mean + from, in_var + from, s->dilation_width,
                                w + 2 * width * (tap + 1), width, x.count);
         }
     }
@@ -103,8 +103,7 @@ LBNN_INLINE void lbnn_conv_block(int kind, const float *in_mean, const float *in
             int o = 0;
             for (; o + LBNN_BLOCK <= width; o += LBNN_BLOCK) {
                 const lbnn_sums sums = lbnn_conv_pixel(kind, in_mean, in_var, w + o, width, s, channels, y, x);
-                lbnn_lanes_scatter(out_mean + o * plane + pixel, plane, sums.mean);
-                lbnn_lanes_scatter(out_var + o * plane + pixel, plane, sums.var);
+                lbnn_sums_store(sums, out_mean + o * plane + pixel, out_var + o * plane + pixel, plane);
             }
             for (; o < width; o++) {
                 const lbnn_sum sum = lbnn_conv_pixel_one(kind, in_mean, in_var, w + o, width, s, channels, y, x);
@@ -160,25 +159,6 @@ LBNN_KERNEL void lbnn_conv2d_point(const float *LBNN_RESTRICT in, const float *L
 #if !defined(LBNN_SIMD) && !defined(LBNN_OPTIMIZE_SIZE)
 #define LBNN_CONV_FOUR 1
 
-/* One input: E, V and S = V + E^2. */
-typedef struct {
-    float e, v, s;
-} lbnn_input;
-
-/* Sums of four pixels of one output channel. */
-typedef struct {
-    lbnn_quad mean, var;
-} lbnn_four;
-
-LBNN_INLINE lbnn_input lbnn_input_load(int kind, const float *mean, const float *var)
-{
-    lbnn_input x;
-    x.e = *mean;
-    x.v = kind == LBNN_MOMENTS ? *var : 0.0f;
-    x.s = kind == LBNN_MOMENTS ? x.v + x.e * x.e : x.e * x.e;
-    return x;
-}
-
 /* The input at an edge: outside there is a known zero. */
 LBNN_INLINE lbnn_input lbnn_input_edge(int kind, const float *mean, const float *var, int inside)
 {
@@ -189,35 +169,21 @@ LBNN_INLINE lbnn_input lbnn_input_edge(int kind, const float *mean, const float 
     return x;
 }
 
-LBNN_INLINE lbnn_four lbnn_four_bias(const float *row, int width)
+LBNN_INLINE lbnn_four lbnn_four_pixels_bias(const float *row, int width)
 {
     lbnn_four sums;
-    sums.mean.a = sums.mean.b = sums.mean.c = sums.mean.d = row[0];
-    sums.var.a = sums.var.b = sums.var.c = sums.var.d = row[width];
+    sums.a = sums.b = sums.c = sums.d = lbnn_sum_bias(row, width);
     return sums;
 }
 
-/* Adds one weight times one input for each of the four pixels (the formula of lbnn_sums_add). */
-LBNN_INLINE lbnn_four lbnn_four_add(lbnn_four sums, int kind, lbnn_input a, lbnn_input b, lbnn_input c,
-                                    lbnn_input d, const float *row, int width)
+/* One weight times the inputs of four pixels. */
+LBNN_INLINE lbnn_four lbnn_four_pixels_add(lbnn_four sums, int kind, lbnn_input a, lbnn_input b, lbnn_input c,
+                                           lbnn_input d, const float *row, int width)
 {
-    const float weight_mean = row[0];
-    const float weight_var = row[width];
-    sums.mean.a += a.e * weight_mean;
-    sums.mean.b += b.e * weight_mean;
-    sums.mean.c += c.e * weight_mean;
-    sums.mean.d += d.e * weight_mean;
-    if (kind == LBNN_MOMENTS) {
-        const float square = weight_mean * weight_mean;
-        sums.var.a += a.v * square;
-        sums.var.b += b.v * square;
-        sums.var.c += c.v * square;
-        sums.var.d += d.v * square;
-    }
-    sums.var.a += a.s * weight_var;
-    sums.var.b += b.s * weight_var;
-    sums.var.c += c.s * weight_var;
-    sums.var.d += d.s * weight_var;
+    sums.a = lbnn_sum_add(sums.a, kind, a, row, width);
+    sums.b = lbnn_sum_add(sums.b, kind, b, row, width);
+    sums.c = lbnn_sum_add(sums.c, kind, c, row, width);
+    sums.d = lbnn_sum_add(sums.d, kind, d, row, width);
     return sums;
 }
 
@@ -244,27 +210,27 @@ LBNN_INLINE void lbnn_conv_3x3_channels(int kind, int pair, const float *in_mean
             const float *tap = w + step * (3 * (first - row) + 4);
             const float *mean = in_mean + first * columns + column;
             const float *var = in_var + first * columns + column;
-            lbnn_four left = lbnn_four_bias(w, width);
-            lbnn_four right = lbnn_four_bias(w + pair, width);
+            lbnn_four left = lbnn_four_pixels_bias(w, width);
+            lbnn_four right = lbnn_four_pixels_bias(w + pair, width);
             for (int c = 0; c < channels; c++) {
                 for (int y = first; y < last; y++) {
                     const lbnn_input p = lbnn_input_edge(kind, mean - 1, var - 1, column > 0);
                     const lbnn_input x0 = lbnn_input_load(kind, mean, var);
                     const lbnn_input x1 = lbnn_input_load(kind, mean + 1, var + 1);
                     const lbnn_input x2 = lbnn_input_load(kind, mean + 2, var + 2);
-                    left = lbnn_four_add(left, kind, p, x0, x1, x2, tap, width);
+                    left = lbnn_four_pixels_add(left, kind, p, x0, x1, x2, tap, width);
                     if (pair) {
-                        right = lbnn_four_add(right, kind, p, x0, x1, x2, tap + 1, width);
+                        right = lbnn_four_pixels_add(right, kind, p, x0, x1, x2, tap + 1, width);
                     }
                     const lbnn_input x3 = lbnn_input_load(kind, mean + 3, var + 3);
-                    left = lbnn_four_add(left, kind, x0, x1, x2, x3, tap + step, width);
+                    left = lbnn_four_pixels_add(left, kind, x0, x1, x2, x3, tap + step, width);
                     if (pair) {
-                        right = lbnn_four_add(right, kind, x0, x1, x2, x3, tap + step + 1, width);
+                        right = lbnn_four_pixels_add(right, kind, x0, x1, x2, x3, tap + step + 1, width);
                     }
                     const lbnn_input q = lbnn_input_edge(kind, mean + 4, var + 4, column + 4 < columns);
-                    left = lbnn_four_add(left, kind, x1, x2, x3, q, tap + 2 * step, width);
+                    left = lbnn_four_pixels_add(left, kind, x1, x2, x3, q, tap + 2 * step, width);
                     if (pair) {
-                        right = lbnn_four_add(right, kind, x1, x2, x3, q, tap + 2 * step + 1, width);
+                        right = lbnn_four_pixels_add(right, kind, x1, x2, x3, q, tap + 2 * step + 1, width);
                     }
                     tap += 3 * step;
                     mean += columns;
@@ -274,11 +240,9 @@ LBNN_INLINE void lbnn_conv_3x3_channels(int kind, int pair, const float *in_mean
                 mean += plane - columns * (last - first);
                 var += plane - columns * (last - first);
             }
-            lbnn_quad_store(out_mean + here, left.mean);
-            lbnn_quad_store(out_var + here, left.var);
+            lbnn_four_store(left, out_mean + here, out_var + here, 1);
             if (pair) {
-                lbnn_quad_store(out_mean + plane + here, right.mean);
-                lbnn_quad_store(out_var + plane + here, right.var);
+                lbnn_four_store(right, out_mean + plane + here, out_var + plane + here, 1);
             }
         }
     }
@@ -295,23 +259,21 @@ LBNN_INLINE void lbnn_conv_1x1_channels(int kind, const float *in_mean, const fl
         const float *mean = in_mean + pixel;
         const float *var = in_var + pixel;
         const float *tap = w + 2 * width;
-        lbnn_four left = lbnn_four_bias(w, width);
-        lbnn_four right = lbnn_four_bias(w + 1, width);
+        lbnn_four left = lbnn_four_pixels_bias(w, width);
+        lbnn_four right = lbnn_four_pixels_bias(w + 1, width);
         for (int c = 0; c < channels; c++) {
             const lbnn_input x0 = lbnn_input_load(kind, mean, var);
             const lbnn_input x1 = lbnn_input_load(kind, mean + 1, var + 1);
             const lbnn_input x2 = lbnn_input_load(kind, mean + 2, var + 2);
             const lbnn_input x3 = lbnn_input_load(kind, mean + 3, var + 3);
-            left = lbnn_four_add(left, kind, x0, x1, x2, x3, tap, width);
-            right = lbnn_four_add(right, kind, x0, x1, x2, x3, tap + 1, width);
+            left = lbnn_four_pixels_add(left, kind, x0, x1, x2, x3, tap, width);
+            right = lbnn_four_pixels_add(right, kind, x0, x1, x2, x3, tap + 1, width);
             mean += plane;
             var += plane;
             tap += 2 * width;
         }
-        lbnn_quad_store(out_mean + pixel, left.mean);
-        lbnn_quad_store(out_var + pixel, left.var);
-        lbnn_quad_store(out_mean + plane + pixel, right.mean);
-        lbnn_quad_store(out_var + plane + pixel, right.var);
+        lbnn_four_store(left, out_mean + pixel, out_var + pixel, 1);
+        lbnn_four_store(right, out_mean + plane + pixel, out_var + plane + pixel, 1);
     }
 }
 #endif

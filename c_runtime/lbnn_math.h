@@ -1,4 +1,4 @@
-/* lbnn_math.h: the few transcendental functions the kernels need, in float only.
+/* lbnn_math.h: the few transcendental functions the kernels need, in float only, each on lbnn_lanes.
  *
  *     lbnn_exp(x)          e^x for x <= 0
  *     lbnn_softplus(x)     log(1 + e^x)
@@ -10,116 +10,108 @@
 #ifndef LBNN_MATH_H
 #define LBNN_MATH_H
 
-#include "lbnn.h"
+#include "lbnn_lanes.h"
 
-#include <math.h> /* sqrtf; with LBNN_USE_LIBM also expf, log1pf, erfcf */
-
-LBNN_INLINE uint32_t lbnn_float_bits(float x)
+#ifdef LBNN_USE_LIBM
+/* A function of libm on each lane. */
+LBNN_INLINE lbnn_lanes lbnn_lanes_apply(float (*function)(float), lbnn_lanes x)
 {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
+    float y[LBNN_LANES];
+    lbnn_lanes_store(y, x, LBNN_LANES);
+    for (int i = 0; i < LBNN_LANES; i++) {
+        y[i] = function(y[i]);
+    }
+    return lbnn_lanes_load(y, LBNN_LANES);
 }
-
-LBNN_INLINE float lbnn_float_from_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
+#endif
 
 /* 2^t for -126 <= t <= 0: t = n + f with n its integer part and -1 < f <= 0; 2^f by a polynomial
  * (relative error 1e-7), 2^n added to the exponent field. */
-LBNN_INLINE float lbnn_exp2(float t)
+LBNN_INLINE lbnn_lanes lbnn_exp2(lbnn_lanes t)
 {
-    const int32_t n = (int32_t)t;
-    const float f = t - (float)n;
-    float p = 9.4490324e-4f;
-    p = p * f + 9.2057968e-3f;
-    p = p * f + 5.5297356e-2f;
-    p = p * f + 2.4018015e-1f;
-    p = p * f + 6.9314373e-1f;
-    p = p * f + 1.0f;
-    return lbnn_float_from_bits(lbnn_float_bits(p) + ((uint32_t)n << 23));
+    const lbnn_integers n = lbnn_lanes_integer(t);
+    const lbnn_lanes f = t - lbnn_lanes_float(n);
+    const lbnn_lanes f2 = f * f;
+    const lbnn_lanes p = ((9.2057968e-3f + 9.4490324e-4f * f) * f2 + (2.4018015e-1f + 5.5297356e-2f * f)) * f2
+                         + (1.0f + 6.9314373e-1f * f);
+    return lbnn_lanes_scale(p, n);
 }
 
 /* e^x for x <= 0; below -87, where floats end, it stays at e^-87 = 1.6e-38. */
-LBNN_INLINE float lbnn_exp(float x)
+LBNN_INLINE lbnn_lanes lbnn_exp(lbnn_lanes x)
 {
 #ifdef LBNN_USE_LIBM
-    return expf(x);
+    return lbnn_lanes_apply(expf, x);
 #else
-    return lbnn_exp2(1.44269504f * (x > -87.0f ? x : -87.0f));
+    const lbnn_lanes least = lbnn_lanes_fill(-87.0f);
+    return lbnn_exp2(1.44269504f * lbnn_lanes_select(lbnn_lanes_less(x, least), least, x));
 #endif
 }
 
 /* log(1 + u) for 0 <= u <= 1, relative error 2e-7: 2 artanh(w) with w = u / (2 + u) <= 1/3. */
-LBNN_INLINE float lbnn_log1p(float u)
+LBNN_INLINE lbnn_lanes lbnn_log1p(lbnn_lanes u)
 {
 #ifdef LBNN_USE_LIBM
-    return log1pf(u);
+    return lbnn_lanes_apply(log1pf, u);
 #else
-    const float w = u / (2.0f + u);
-    const float q = w * w;
-    float p = 3.3983505e-1f;
-    p = p * q + 3.9635977e-1f;
-    p = p * q + 6.6673481e-1f;
-    p = p * q + 2.0f;
-    return p * w;
+    const lbnn_lanes w = u / (2.0f + u);
+    const lbnn_lanes q = w * w;
+    return w * ((3.9635977e-1f + 3.3983505e-1f * q) * (q * q) + (2.0f + 6.6673481e-1f * q));
 #endif
 }
 
 /* log(1 + e^x) = max(x, 0) + log(1 + e^-|x|) */
-LBNN_INLINE float lbnn_softplus(float x)
+LBNN_INLINE lbnn_lanes lbnn_softplus(lbnn_lanes x)
 {
-    return (x > 0.0f ? x : 0.0f) + lbnn_log1p(lbnn_exp(x > 0.0f ? -x : x));
+    const lbnn_lanes zero = lbnn_lanes_fill(0.0f);
+    const lbnn_lanes above = lbnn_lanes_select(lbnn_lanes_less(x, zero), zero, x);
+    return above + lbnn_log1p(lbnn_exp(-lbnn_lanes_abs(x)));
 }
 
 /* ---- the normal distribution beyond x --------------------------------------------------------- */
 
 /* For Z ~ N(0, 1) and x >= 0, with phi the density at x:
- *     q  = P(Z > x)
- *     i1 = E[max(Z - x, 0)]    = phi - x q
- *     j2 = E[max(Z - x, 0)^2]  = (1 + x^2) q - x phi                                             */
+ *     Q  = P(Z > x)                                 = LBNN_TAIL_FACTOR * scale * q
+ *     I1 = E[max(Z - x, 0)]   = phi - x Q           = LBNN_TAIL_FACTOR * scale * i1
+ *     J2 = E[max(Z - x, 0)^2] = (1 + x^2) Q - x phi = LBNN_TAIL_FACTOR * scale * j2
+ * The common factors are left out because callers have a product of their own to fold them into. */
 typedef struct {
-    float q, i1, j2;
+    lbnn_lanes scale, q, i1, j2;
 } lbnn_tail_moments;
 
-/* Beyond this everything is below 2e-32 and all products are still normal floats. */
+#define LBNN_TAIL_FACTOR 0.39894228f /* 1 / sqrt(2 pi) */
+
+/* Beyond this everything is below 1e-32. */
 #define LBNN_TAIL_MAX 12.0f
 
-/* The differences above cancel as x grows (j2 ~ 2 phi / x^3), so none is taken. The identities
- * (1 + x^2) i1 + x j2 = phi and q = j2 + x i1 hold exactly if, for any polynomials N and P,
- *     T = P + x N,   D = N + x T,   i1 = phi N / D,   j2 = phi P / D,   q = phi T / D
- * and N, P of degree 4 and 3, all coefficients positive, give j2 to a relative 2e-7 for x < 5.5 and
- * 2e-6 up to LBNN_TAIL_MAX, i1 and q better: one exponential, one division, nothing subtracted.
+/* The differences above cancel as x grows (J2 ~ 2 phi / x^3), so none is taken. The identities
+ * (1 + x^2) I1 + x J2 = phi and Q = J2 + x I1 hold exactly if, for any polynomials N and P,
+ *     T = P + x N,   D = N + x T,   I1 = phi N / D,   J2 = phi P / D,   Q = phi T / D
+ * and N, P of degree 4 and 3, all coefficients positive, give J2 to a relative 2e-7 for x < 5.5 and
+ * 2e-6 up to LBNN_TAIL_MAX, I1 and Q better: one exponential, one division, nothing subtracted.
+ * Even and odd powers are summed apart: a fused multiply-add into a constant costs a move first, one
+ * into a sum does not.
  *
- * Tried and lost: the Mills ratio alone (variance off by 1.4e-5 at slope 0.01); j2 / phi as a
- * polynomial in 1 / (x + d) (degree 7, two divisions, 6e-7); a table of cubics for i1 and j2 (needs
+ * Tried and lost: the Mills ratio alone (variance off by 1.4e-5 at slope 0.01); J2 / phi as a
+ * polynomial in 1 / (x + d) (degree 7, two divisions, 6e-7); a table of cubics for I1 and J2 (needs
  * 96 intervals, 3 KB, for the same accuracy). */
-LBNN_INLINE lbnn_tail_moments lbnn_tail(float x)
+LBNN_INLINE lbnn_tail_moments lbnn_tail(lbnn_lanes x)
 {
-    float n = x + 9.7431605f;
-    n = n * x + 46.980959f;
-    n = n * x + 125.99522f;
-    n = n * x + 166.60709f;
-    float p = 1.9977728f;
-    p = p * x + 19.576412f;
-    p = p * x + 86.404995f;
-    p = p * x + 208.81098f;
-    const float t = p + x * n;
-    const float d = n + x * t;
+    const lbnn_lanes x2 = x * x;
+    const lbnn_lanes n = (46.980959f + 9.7431605f * x + x2) * x2 + (166.60709f + 125.99522f * x);
+    const lbnn_lanes p = (19.576412f + 1.9977728f * x) * x2 + (208.81098f + 86.404995f * x);
+    const lbnn_lanes t = p + x * n;
+    const lbnn_lanes d = n + x * t;
     lbnn_tail_moments tail;
 #ifdef LBNN_USE_LIBM
-    const float phi_d = 0.39894228f * expf(-0.5f * x * x) / d;
-    tail.q = 0.5f * erfcf(0.70710678f * x);
+    tail.scale = lbnn_lanes_apply(expf, -0.5f * x2) / d;
+    tail.q = 0.5f / LBNN_TAIL_FACTOR * lbnn_lanes_apply(erfcf, 0.70710678f * x) / tail.scale;
 #else
-    /* phi = 2^(-x^2 log2(e) / 2 - log2(sqrt(2 pi))) */
-    const float phi_d = lbnn_exp2(-0.72134752f * x * x - 1.3257481f) / d;
-    tail.q = phi_d * t;
+    tail.scale = lbnn_exp2(-0.72134752f * x2) / d; /* e^(-x^2 / 2) / d */
+    tail.q = t;
 #endif
-    tail.i1 = phi_d * n;
-    tail.j2 = phi_d * p;
+    tail.i1 = n;
+    tail.j2 = p;
     return tail;
 }
 

@@ -117,26 +117,34 @@ LBNN_KERNEL void lbnn_lift(float *var, int n)
 
 /* Features mu_0..mu_{k-1}, s_0..s_{k-1}:  E' = E[mu];  V' = V[mu] + softplus(E[s]) */
 LBNN_KERNEL void lbnn_variance_head(const float *in_mean, const float *in_var, float *out_mean,
-                                      float *out_var, int k)
+                                    float *out_var, int k)
 {
-    for (int i = 0; i < k; i++) {
-        const float noise = lbnn_softplus(in_mean[k + i]);
-        out_mean[i] = in_mean[i];
-        out_var[i] = in_var[i] + noise;
+    for (int i = 0; i < k; i += LBNN_LANES) {
+        const lbnn_lanes mu = lbnn_lanes_load(in_mean + i, k - i);
+        const lbnn_lanes noise = lbnn_softplus(lbnn_lanes_load(in_mean + k + i, k - i));
+        lbnn_lanes_store(out_var + i, lbnn_lanes_load(in_var + i, k - i) + noise, k - i);
+        lbnn_lanes_store(out_mean + i, mu, k - i);
     }
 }
 
 /* The same without variance in mu:  E' = mu;  V' = softplus(s) */
 LBNN_KERNEL void lbnn_variance_head_point(const float *in, float *out_mean, float *out_var, int k)
 {
-    for (int i = 0; i < k; i++) {
-        const float noise = lbnn_softplus(in[k + i]);
-        out_mean[i] = in[i];
-        out_var[i] = noise;
+    for (int i = 0; i < k; i += LBNN_LANES) {
+        const lbnn_lanes mu = lbnn_lanes_load(in + i, k - i);
+        lbnn_lanes_store(out_var + i, lbnn_softplus(lbnn_lanes_load(in + k + i, k - i)), k - i);
+        lbnn_lanes_store(out_mean + i, mu, k - i);
     }
 }
 
 /* ---- checks: on the bits, because -ffast-math lets compilers assume that no NaN exists ---------- */
+
+LBNN_INLINE uint32_t lbnn_float_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
 
 /* 1 if no element is infinite or NaN: without its sign, a finite float is below 0x7f800000. */
 LBNN_KERNEL int lbnn_is_finite(const float *x, int n)

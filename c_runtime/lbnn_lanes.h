@@ -1,0 +1,171 @@
+/* lbnn_lanes.h: one float, or as many as a vector register holds, under one name.
+ *
+ * Formulas are written once for lbnn_lanes, with the ordinary operators; this header adds what operators
+ * cannot say. With vector registers lbnn_lanes is LBNN_LANES = LBNN_BLOCK floats (the vector extension of
+ * gcc and clang), elsewhere LBNN_LANES is 1 and lbnn_lanes a float.
+ *
+ * Why not leave it to the vectoriser: gcc moves products into the branches of a selection, takes them for
+ * operations that may trap and then calls the loop not vectorisable.
+ */
+#ifndef LBNN_LANES_H
+#define LBNN_LANES_H
+
+#include "lbnn.h"
+
+#include <math.h> /* sqrtf, and fabsf, which is an instruction or a mask everywhere */
+
+#ifdef LBNN_SIMD
+
+#define LBNN_LANES LBNN_BLOCK
+typedef float lbnn_lanes __attribute__((vector_size(4 * LBNN_LANES)));
+typedef int32_t lbnn_integers __attribute__((vector_size(4 * LBNN_LANES)));
+typedef uint32_t lbnn_bits __attribute__((vector_size(4 * LBNN_LANES)));
+typedef lbnn_bits lbnn_mask; /* of each lane all bits or none */
+
+/* The first n lanes, or all if n is larger; the others are zero. */
+LBNN_INLINE lbnn_lanes lbnn_lanes_load(const float *from, int n)
+{
+    lbnn_lanes x = {0.0f};
+    if (n >= LBNN_LANES) {
+        memcpy(&x, from, sizeof x);
+    } else {
+        memcpy(&x, from, (size_t)n * sizeof *from);
+    }
+    return x;
+}
+
+LBNN_INLINE void lbnn_lanes_store(float *to, lbnn_lanes x, int n)
+{
+    if (n >= LBNN_LANES) {
+        memcpy(to, &x, sizeof x);
+    } else {
+        memcpy(to, &x, (size_t)n * sizeof *to);
+    }
+}
+
+LBNN_INLINE lbnn_lanes lbnn_lanes_fill(float x)
+{
+    const lbnn_lanes zero = {0.0f};
+    return zero + x;
+}
+
+LBNN_INLINE lbnn_mask lbnn_lanes_less(lbnn_lanes x, lbnn_lanes y)
+{
+    return (lbnn_mask)(x < y);
+}
+
+/* x where the mask is set, otherwise y */
+LBNN_INLINE lbnn_lanes lbnn_lanes_select(lbnn_mask mask, lbnn_lanes x, lbnn_lanes y)
+{
+    return (lbnn_lanes)(((lbnn_bits)x & mask) | ((lbnn_bits)y & ~mask));
+}
+
+/* Whether to compute what only the masked lanes need: always, a vector has no branches. */
+LBNN_INLINE int lbnn_lanes_worth(lbnn_mask mask)
+{
+    (void)mask;
+    return 1;
+}
+
+LBNN_INLINE lbnn_lanes lbnn_lanes_abs(lbnn_lanes x)
+{
+    return (lbnn_lanes)((lbnn_bits)x & 0x7fffffffu);
+}
+
+LBNN_INLINE lbnn_lanes lbnn_lanes_sqrt(lbnn_lanes x)
+{
+    float root[LBNN_LANES];
+    for (int i = 0; i < LBNN_LANES; i++) {
+        root[i] = sqrtf(x[i]);
+    }
+    return lbnn_lanes_load(root, LBNN_LANES);
+}
+
+/* Towards zero. */
+LBNN_INLINE lbnn_integers lbnn_lanes_integer(lbnn_lanes x)
+{
+    return __builtin_convertvector(x, lbnn_integers);
+}
+
+LBNN_INLINE lbnn_lanes lbnn_lanes_float(lbnn_integers n)
+{
+    return __builtin_convertvector(n, lbnn_lanes);
+}
+
+/* x 2^n by adding n to the exponent field */
+LBNN_INLINE lbnn_lanes lbnn_lanes_scale(lbnn_lanes x, lbnn_integers n)
+{
+    return (lbnn_lanes)((lbnn_bits)x + ((lbnn_bits)n << 23));
+}
+
+#else
+
+#define LBNN_LANES 1
+typedef float lbnn_lanes;
+typedef int32_t lbnn_integers;
+typedef int lbnn_mask;
+
+LBNN_INLINE lbnn_lanes lbnn_lanes_load(const float *from, int n)
+{
+    (void)n;
+    return *from;
+}
+
+LBNN_INLINE void lbnn_lanes_store(float *to, lbnn_lanes x, int n)
+{
+    (void)n;
+    *to = x;
+}
+
+LBNN_INLINE lbnn_lanes lbnn_lanes_fill(float x)
+{
+    return x;
+}
+
+LBNN_INLINE lbnn_mask lbnn_lanes_less(lbnn_lanes x, lbnn_lanes y)
+{
+    return x < y;
+}
+
+LBNN_INLINE lbnn_lanes lbnn_lanes_select(lbnn_mask mask, lbnn_lanes x, lbnn_lanes y)
+{
+    return mask ? x : y;
+}
+
+LBNN_INLINE int lbnn_lanes_worth(lbnn_mask mask)
+{
+    return mask;
+}
+
+LBNN_INLINE lbnn_lanes lbnn_lanes_abs(lbnn_lanes x)
+{
+    return fabsf(x);
+}
+
+LBNN_INLINE lbnn_lanes lbnn_lanes_sqrt(lbnn_lanes x)
+{
+    return sqrtf(x);
+}
+
+LBNN_INLINE lbnn_integers lbnn_lanes_integer(lbnn_lanes x)
+{
+    return (int32_t)x;
+}
+
+LBNN_INLINE lbnn_lanes lbnn_lanes_float(lbnn_integers n)
+{
+    return (float)n;
+}
+
+/* x 2^n by adding n to the exponent field */
+LBNN_INLINE lbnn_lanes lbnn_lanes_scale(lbnn_lanes x, lbnn_integers n)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits += (uint32_t)n << 23;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+#endif
+#endif

@@ -1,0 +1,218 @@
+/* lbnn_sums.h: the arithmetic inside linear layers and convolutions: sums of products of moments.
+ *
+ *     x    = lbnn_input_load(kind, mean, var)            one input
+ *     sum  = lbnn_sum_bias(row, width)                   one output
+ *     sum  = lbnn_sum_add(sum, kind, x, row, width)
+ *     sums = lbnn_sums_...                               LBNN_BLOCK outputs, the same input
+ *
+ * Weights are packed for these functions: outputs are taken in blocks of LBNN_PACK = 8 (the last block
+ * may be narrower); a block of width B holds one row for the bias, then one row for each input in
+ * ascending order, and a row is B means followed by B variances:
+ *
+ *     block 0:  E[b] x B, V[b] x B,  E[w_0] x B, V[w_0] x B,  E[w_1] x B, ...
+ *     block 1:  ...
+ *
+ * That is 8 bytes a weight, read from the first to the last. Kernels whose LBNN_BLOCK is 4 read each
+ * half of a row in turn, so one packing serves every width.
+ *
+ * An output is always summed in the order bias, input 0, input 1, ..., and within an input in the order
+ * of lbnn_sum_add, so that the block width never changes a result.
+ */
+#ifndef LBNN_SUMS_H
+#define LBNN_SUMS_H
+
+#include "lbnn_lanes.h"
+
+#define LBNN_PACK 8
+
+/* What a kernel's input is: moments, or a point, whose variance is never read. Always a constant, so that
+ * each kernel is compiled for one of the two. */
+enum { LBNN_POINT, LBNN_MOMENTS };
+
+/* One input: E, V and S = V + E^2. */
+typedef struct {
+    float e, v, s;
+} lbnn_input;
+
+/* The sum of one output. */
+typedef struct {
+    float mean, var;
+} lbnn_sum;
+
+LBNN_INLINE lbnn_input lbnn_input_load(int kind, const float *mean, const float *var)
+{
+    lbnn_input x;
+    x.e = *mean;
+    x.v = kind == LBNN_MOMENTS ? *var : 0.0f;
+    x.s = kind == LBNN_MOMENTS ? x.v + x.e * x.e : x.e * x.e;
+    return x;
+}
+
+LBNN_INLINE lbnn_sum lbnn_sum_bias(const float *row, int width)
+{
+    lbnn_sum sum;
+    sum.mean = row[0];
+    sum.var = row[width];
+    return sum;
+}
+
+/* E' += E E[w];  V' += V E[w]^2 + S V[w]  (of a point: E^2 V[w]) */
+LBNN_INLINE lbnn_sum lbnn_sum_add(lbnn_sum sum, int kind, lbnn_input x, const float *row, int width)
+{
+    const float w = row[0];
+    sum.mean += x.e * w;
+    if (kind == LBNN_MOMENTS) {
+        sum.var += x.v * (w * w);
+    }
+    sum.var += x.s * row[width];
+    return sum;
+}
+
+/* ---- a block of outputs --------------------------------------------------------------------------
+ *
+ * With vector registers the block is one of them; without, it is named scalars, which the compiler keeps
+ * in registers. An array of accumulators would stay in memory at -O2 (1.7 times the instructions), and
+ * operations on the whole block instead of output after output make gcc load all weights first and spill
+ * (59 instead of 55 instructions for eight weights on Cortex-M4F). */
+
+#ifdef LBNN_SIMD
+
+typedef struct {
+    lbnn_lanes mean, var;
+} lbnn_sums;
+
+LBNN_INLINE lbnn_sums lbnn_sums_bias(const float *row, int width)
+{
+    lbnn_sums sums;
+    sums.mean = lbnn_lanes_load(row, LBNN_LANES);
+    sums.var = lbnn_lanes_load(row + width, LBNN_LANES);
+    return sums;
+}
+
+LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, const float *row, int width)
+{
+    const lbnn_lanes w = lbnn_lanes_load(row, LBNN_LANES);
+    sums.mean += x.e * w;
+    if (kind == LBNN_MOMENTS) {
+        sums.var += x.v * (w * w);
+    }
+    sums.var += x.s * lbnn_lanes_load(row + width, LBNN_LANES);
+    return sums;
+}
+
+/* Output i goes to mean[i * step] and var[i * step]. */
+LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int step)
+{
+    if (step == 1) {
+        lbnn_lanes_store(mean, sums.mean, LBNN_LANES);
+        lbnn_lanes_store(var, sums.var, LBNN_LANES);
+        return;
+    }
+    for (int i = 0; i < LBNN_BLOCK; i++) {
+        mean[i * step] = sums.mean[i];
+        var[i * step] = sums.var[i];
+    }
+}
+
+#else
+
+/* Four sums: of neighbouring outputs here, of neighbouring pixels in lbnn_conv.h. */
+typedef struct {
+    lbnn_sum a, b, c, d;
+} lbnn_four;
+
+LBNN_INLINE void lbnn_four_store(lbnn_four sums, float *mean, float *var, int step)
+{
+    mean[0] = sums.a.mean;
+    var[0] = sums.a.var;
+    mean[step] = sums.b.mean;
+    var[step] = sums.b.var;
+    mean[2 * step] = sums.c.mean;
+    var[2 * step] = sums.c.var;
+    mean[3 * step] = sums.d.mean;
+    var[3 * step] = sums.d.var;
+}
+
+LBNN_INLINE lbnn_four lbnn_four_outputs_bias(const float *row, int width)
+{
+    lbnn_four sums;
+    sums.a = lbnn_sum_bias(row, width);
+    sums.b = lbnn_sum_bias(row + 1, width);
+    sums.c = lbnn_sum_bias(row + 2, width);
+    sums.d = lbnn_sum_bias(row + 3, width);
+    return sums;
+}
+
+LBNN_INLINE lbnn_four lbnn_four_outputs_add(lbnn_four sums, int kind, lbnn_input x, const float *row, int width)
+{
+    sums.a = lbnn_sum_add(sums.a, kind, x, row, width);
+    sums.b = lbnn_sum_add(sums.b, kind, x, row + 1, width);
+    sums.c = lbnn_sum_add(sums.c, kind, x, row + 2, width);
+    sums.d = lbnn_sum_add(sums.d, kind, x, row + 3, width);
+    return sums;
+}
+
+typedef struct {
+    lbnn_four low;
+#if LBNN_BLOCK == 8
+    lbnn_four high;
+#endif
+} lbnn_sums;
+
+LBNN_INLINE lbnn_sums lbnn_sums_bias(const float *row, int width)
+{
+    lbnn_sums sums;
+    sums.low = lbnn_four_outputs_bias(row, width);
+#if LBNN_BLOCK == 8
+    sums.high = lbnn_four_outputs_bias(row + 4, width);
+#endif
+    return sums;
+}
+
+LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, const float *row, int width)
+{
+    sums.low = lbnn_four_outputs_add(sums.low, kind, x, row, width);
+#if LBNN_BLOCK == 8
+    sums.high = lbnn_four_outputs_add(sums.high, kind, x, row + 4, width);
+#endif
+    return sums;
+}
+
+/* Output i goes to mean[i * step] and var[i * step]. */
+LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int step)
+{
+    lbnn_four_store(sums.low, mean, var, step);
+#if LBNN_BLOCK == 8
+    lbnn_four_store(sums.high, mean + 4 * step, var + 4 * step, step);
+#endif
+}
+
+#endif
+
+/* ---- runs: n inputs, `step` apart, times n rows ------------------------------------------------- */
+
+LBNN_INLINE lbnn_sums lbnn_sums_run(lbnn_sums sums, int kind, const float *mean, const float *var, int step,
+                                    const float *row, int width, int n)
+{
+    for (; n > 0; n--) {
+        sums = lbnn_sums_add(sums, kind, lbnn_input_load(kind, mean, var), row, width);
+        mean += step;
+        var += step;
+        row += 2 * width;
+    }
+    return sums;
+}
+
+LBNN_INLINE lbnn_sum lbnn_sum_run(lbnn_sum sum, int kind, const float *mean, const float *var, int step,
+                                  const float *row, int width, int n)
+{
+    for (; n > 0; n--) {
+        sum = lbnn_sum_add(sum, kind, lbnn_input_load(kind, mean, var), row, width);
+        mean += step;
+        var += step;
+        row += 2 * width;
+    }
+    return sum;
+}
+
+#endif
