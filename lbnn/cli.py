@@ -128,6 +128,25 @@ def verify(
     return 0 if all(row.passed for row in rows) else 1
 
 
+@command("lbnn bench gas_sensor.pt --backends onnx,c,cortex-m4-gcc --layers")
+@MODEL
+@click.option("--backends", help="Comma-separated; default is a choice of those whose tools are here.")
+@click.option("--layers", is_flag=True, help="Instructions of each layer on a Cortex-M4F, and the fewest possible.")
+@AS_JSON
+def bench(model: Path, backends: str | None, layers: bool, as_json: bool) -> None:
+    """What a prediction of MODEL costs: instructions, flash, RAM, and time relative to onnxruntime."""
+    from lbnn import bench
+
+    names, lacking = bench.choose(backends.split(",") if backends else None)
+    found = bench.run(model, names, asked=backends is not None)
+    if as_json:
+        print(json.dumps({"model": str(model), **bench.as_plain(found, lacking)}, indent=2))
+        return
+    bench.show(found, lacking, f"{model}: one prediction")
+    if layers:
+        bench.show_layers(found)
+
+
 @command("lbnn inspect gas_sensor.pt --graph")
 @MODEL
 @click.option("--graph", "show_graph", is_flag=True, help="Print the graph as it is exported.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,16 +44,23 @@ class Compiled:
 
     def __call__(self, x: Any, var: Any = None) -> Moments[Floats]:
         """Predicts each sample; `var` is the input's variance, for a model compiled with input_variance."""
+        return self.bind(x, var)()
+
+    def bind(self, x: Any, var: Any = None) -> Callable[[], Moments[Floats]]:
+        """A function that predicts `x` anew at each call, into the same arrays: nothing is copied or allocated."""
         inputs = self._inputs(x, "input")
         spread = self._spread(var, inputs)
         mean, variance = (np.empty((len(inputs), *self.output_shape), np.float32) for _ in range(2))
-        done = ctypes.c_long()
-        work = np.empty(self.work_len, np.float32)
+        done, work, result = ctypes.c_long(), np.empty(self.work_len, np.float32), Moments(mean, variance)
         arrays = [None if array is None else _pointer(array) for array in (inputs, spread, mean, variance, work)]
-        status = self._batch(*arrays, ctypes.c_long(len(inputs)), ctypes.byref(done))
-        if status:
-            raise LbnnError(f"sample {done.value}: {self._message(status).decode()}")
-        return Moments(mean, variance)
+        arguments = (*arrays, ctypes.c_long(len(inputs)), ctypes.byref(done))
+
+        def run() -> Moments[Floats]:
+            if status := self._batch(*arguments):
+                raise LbnnError(f"sample {done.value}: {self._message(status).decode()}")
+            return result
+
+        return run
 
     def _spread(self, var: Any, inputs: Floats) -> Floats | None:
         if not self.takes_variance and var is not None:

@@ -240,10 +240,10 @@ def run_device(device: str, model: Model, samples: Samples, runtime: Path | None
     with tempfile.TemporaryDirectory() as folder:
         result = run_model(device, write_folder(Path(folder) / "c", files), "model", inputs, spread)
     mean, var = (np.where(result.status[:, None] == 0, part, np.nan) for part in (result.mean, result.variance))
-    return Outcome(mean, var, _device_cost(result, inspect(model, samples.var is not None).weight_bytes))
+    return Outcome(mean, var, device_cost(result, inspect(model, samples.var is not None).weight_bytes))
 
 
-def _device_cost(result: Any, weight_bytes: int) -> Cost:
+def device_cost(result: Any, weight_bytes: int) -> Cost:
     """Whatever flash holds besides the weights counts as code, also constants that the compiler moved there."""
     return Cost(
         None if result.instructions is None else int(np.mean(result.instructions)),

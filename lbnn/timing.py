@@ -1,0 +1,123 @@
+"""Times of backends on this host, taken in turns, so that whatever else the machine does hits all of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from lbnn.checkpoint import Model
+from lbnn.ops import Shape
+from lbnn.passes import prepare
+
+Floats = np.ndarray[Any, np.dtype[np.float32]]
+Run = Callable[[], Any]
+"""Predicts one batch; inputs and outputs are where they were before."""
+
+ROUNDS = 21
+SLICE_SECONDS = 0.01
+REFERENCE = "onnx"
+
+
+@dataclass(frozen=True)
+class Time:
+    """Microseconds for one prediction, and the ratio to onnxruntime in the same round; both medians over rounds.
+
+    `low` and `high` are the quartiles of the ratio; without onnxruntime there is none.
+    """
+
+    microseconds: float
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def compare(runs: Mapping[str, Run], batch: int, rounds: int = ROUNDS) -> dict[str, Time]:
+    """The times of all `runs`, in turns: every round times each of them once, over some 10 ms."""
+    repeats = {name: _repeats(run) for name, run in runs.items()}
+    seconds = np.array([[_seconds(run, repeats[name]) for name, run in runs.items()] for _ in range(rounds)])
+    names = list(runs)
+    reference = seconds[:, names.index(REFERENCE)] if REFERENCE in runs else None
+    return {name: _time(seconds[:, i], reference, batch) for i, name in enumerate(names)}
+
+
+def _time(seconds: Any, reference: Any, batch: int) -> Time:
+    microseconds = float(np.median(seconds)) / batch * 1e6
+    if reference is None:
+        return Time(microseconds)
+    low, middle, high = (float(quartile) for quartile in np.percentile(seconds / reference, (25, 50, 75)))
+    return Time(microseconds, middle, low, high)
+
+
+def _repeats(run: Run) -> int:
+    """How many calls fill a slice of time; the first call, which may set things up, does not count."""
+    run()
+    return max(1, round(SLICE_SECONDS / median(_seconds(run, 3) for _ in range(3))))
+
+
+def _seconds(run: Run, repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        run()
+    return (time.perf_counter() - start) / repeats
+
+
+def bind_onnx(model: Model, inputs: Floats) -> tuple[int, Run]:
+    """The exported ONNX file in onnxruntime, inputs and outputs bound: a batch on one thread, a single sample on as
+    many as suit it best. Gives that number too."""
+    from lbnn.backends.onnx import to_onnx
+
+    proto = to_onnx(prepare(model.graph, input_variance=False), model.sha256).SerializeToString()
+    shape = model.graph.values[model.graph.output].shape
+    choices = sorted({1, 2, os.cpu_count() or 1}) if len(inputs) == 1 else [1]
+    runs = {str(threads): _onnx_session(proto, inputs, shape, threads) for threads in choices}
+    times = compare(runs, len(inputs), rounds=5)
+    best = min(runs, key=lambda name: times[name].microseconds)
+    return int(best), runs[best]
+
+
+def _onnx_session(proto: bytes, inputs: Floats, shape: Shape, threads: int) -> Run:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = ort.InferenceSession(proto, options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("input", ort.OrtValue.ortvalue_from_numpy(inputs))
+    for name in ("mean", "variance"):
+        space = np.empty((len(inputs), *shape), np.float32)
+        binding.bind_ortvalue_output(name, ort.OrtValue.ortvalue_from_numpy(space))
+    return lambda: session.run_with_iobinding(binding)
+
+
+def bind_torch(network: Any, inputs: Floats) -> Run:
+    """The layers themselves, without gradients."""
+    import torch
+
+    x = torch.from_numpy(inputs)
+    network.eval()
+
+    def run() -> Any:
+        with torch.inference_mode():
+            return network(x)
+
+    return run
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """While it lasts torch uses one thread, which suits small networks best."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

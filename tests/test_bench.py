@@ -1,0 +1,144 @@
+"""`lbnn bench` counts what it says it counts. Nothing here asserts a time."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import lbnn
+from conftest import need
+from lbnn import arithmetic, bench, callgrind, timing
+from lbnn import nn as bnn
+from lbnn.backends.c import COptions, generate
+from lbnn.checkpoint import read_model
+from lbnn.cli import main
+from lbnn.emulators import DEVICES
+from lbnn.errors import LbnnError
+from lbnn.files import write_folder
+from lbnn.passes import prepare
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    torch.manual_seed(0)
+    model = bnn.Sequential(bnn.Linear(3, 8), bnn.LeakyReLU(0.1), bnn.Linear(8, 2))
+    return lbnn.save(model, tmp_path_factory.mktemp("model") / "small.pt", input_shape=(3,))
+
+
+@pytest.fixture(scope="module")
+def found(small):
+    need("arm-none-eabi-gcc")
+    return bench.run(small, ["torch", "onnx", "c", "cortex-m4-gcc"])
+
+
+def row(found, backend):
+    return next(row for row in found.rows if row.backend == backend)
+
+
+def test_a_row_for_each_backend_with_what_it_can_tell(found):
+    assert [row.backend for row in found.rows] == ["torch", "onnx", "c", "cortex-m4-gcc"]
+    device = row(found, "cortex-m4-gcc")
+    assert device.cost.instructions > 0 and device.one is None
+    assert device.flash_bytes == device.cost.code_bytes + device.cost.weight_bytes
+    assert row(found, "torch").cost.instructions is None
+
+
+def test_times_are_ratios_to_onnxruntime_in_the_same_rounds(found):
+    for host in found.rows[:3]:
+        for time in (host.one, host.batch):
+            assert time.microseconds > 0 and time.low <= time.ratio <= time.high
+    assert row(found, "onnx").one.ratio == 1.0
+
+
+def test_layers_and_checks_add_up_to_the_whole(found):
+    assert sum(layer.instructions for layer in found.layers) == row(found, "cortex-m4-gcc").cost.instructions
+    assert [layer.op for layer in found.layers] == ["linear_point", "leaky_relu", "linear", ""]
+
+
+def test_no_layer_takes_less_than_its_arithmetic(found):
+    assert all(layer.instructions >= layer.minimum > 0 for layer in found.layers)
+
+
+def test_one_gaussian_output_needs_two_hundred_passes_for_ten_percent(tmp_path):
+    """The variance of a Gaussian from n samples has the relative standard error sqrt(2 / n)."""
+    path = lbnn.save(bnn.Sequential(bnn.Linear(4, 1)), tmp_path / "linear.pt", input_shape=(4,))
+    sampling = bench.sampled_passes(path, bench.ordinary_inputs(read_model(path)))
+    assert sampling.passes == pytest.approx(200, rel=0.1)
+    assert not sampling.resolved
+
+
+def test_a_network_without_gaussian_weights_has_nothing_to_draw(tmp_path):
+    path = lbnn.save(bnn.Sequential(bnn.Flatten(), bnn.LeakyReLU(0.1)), tmp_path / "plain.pt", input_shape=(4,))
+    assert bench.sampled_passes(path, bench.ordinary_inputs(read_model(path))) is None
+
+
+def test_callgrind_counts_predict_and_not_the_start_of_the_program(small, tmp_path):
+    need("valgrind")
+    folder = write_folder(tmp_path / "c", generate(read_model(small), COptions(name="model")))
+    inputs = np.ones((4, 3), np.float32)
+    one, four = (callgrind.count(DEVICES["c"].toolchain, folder, "model", inputs[:n], ["-O2"]) for n in (1, 4))
+    assert one == four
+    assert 100 < one < 5000
+
+
+def test_the_reference_of_all_ratios_is_timed_with_the_others():
+    times = timing.compare({"onnx": lambda: sum(range(100)), "c": lambda: sum(range(1000))}, batch=1, rounds=3)
+    assert times["onnx"].ratio == 1.0
+    assert timing.compare({"c": lambda: None}, batch=1, rounds=3)["c"].ratio is None
+
+
+PRODUCTS = [
+    (bnn.Linear(5, 3), (5,), 15),
+    (bnn.Conv2d(1, 1, 3), (1, 3, 3), 9),
+    (bnn.Conv2d(1, 1, 3, padding=1), (1, 3, 3), 49),  # 2 + 3 + 2 taps of each axis are inside
+    (bnn.Conv2d(2, 4, 1), (2, 5, 5), 200),
+    (bnn.Conv2d(4, 4, 3, padding=1, groups=4), (4, 3, 3), 196),
+    (bnn.Conv1d(1, 2, 3, stride=2), (1, 7), 18),
+]
+
+
+@pytest.mark.parametrize(("layer", "shape", "count"), PRODUCTS)
+def test_products_with_padding_do_not_count(layer, shape, count):
+    graph = prepare(read_model(layer, shape).graph, input_variance=False)
+    assert arithmetic.products(graph.nodes[0], graph) == count
+
+
+def test_the_least_for_a_linear_layer_is_six_instructions_a_weight():
+    """Two loads, a square and three multiply-adds; 2 loads and S for each input, 2 loads and 2 stores for an output."""
+    graph = prepare(read_model(bnn.Linear(100, 10), (100,)).graph, input_variance=True)
+    assert arithmetic.minimum(graph.nodes[0], graph) == 6 * 1000 + 3 * 100 + 4 * 10
+
+
+def test_json_is_one_object_and_nothing_else(small, capsys):
+    need("arm-none-eabi-gcc")
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", str(small), "--backends", "cortex-m4-gcc", "--json"])
+    assert ended.value.code == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [backend["backend"] for backend in printed["backends"]] == ["cortex-m4-gcc"]
+    assert printed["layers"][0]["instructions"] > printed["layers"][0]["minimum"]
+
+
+def test_a_backend_that_does_not_exist_is_named():
+    with pytest.raises(LbnnError, match="unknown backend 'z80'"):
+        bench.choose(["z80"])
+    with pytest.raises(LbnnError, match="use it in verify"):
+        bench.choose(["c-sanitized"])
+
+
+def test_the_benchmark_models_are_the_ones_described_and_always_the_same(tmp_path):
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+    from bench_models import MODELS, write
+
+    first, second = ({path.stem: path.read_bytes() for path in write(tmp_path)} for _ in range(2))
+    assert first == second
+    products = {name: sum(_products(tmp_path / f"{name}.pt")) for name in MODELS}
+    assert products == {"m1": 5184, "m2": 81440, "m3": 256, "m4": 59176, "m5": 203264}
+
+
+def _products(path):
+    graph = prepare(read_model(path).graph, input_variance=False)
+    return [arithmetic.products(node, graph) for node in graph.nodes if "weight" in node.params]
