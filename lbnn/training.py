@@ -15,7 +15,7 @@ import itertools
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -137,10 +137,7 @@ def fit(
     on_epoch: called after each epoch, e.g. to step a learning-rate scheduler; returns True to stop.
     """
     _check_counts(epochs=epochs, steps_per_epoch=steps_per_epoch, kl_samples=kl_samples, validate_every=validate_every)
-    if patience is not None:
-        _check_counts(patience=patience)
-        if validation is None:
-            raise LbnnError("patience needs a validation set; pass validation=(x, y)")
+    _check_patience(patience, validation)
     start = time.perf_counter()
     inner = unwrap(model)
     device = _device(inner)
@@ -160,18 +157,17 @@ def fit(
             generator=generators.kl,
             device=device,
         )
-        best = _Best(inner)
+        best = _Best(inner, patience)
         scores = _validator(validation, step.loss, device)
         history: list[Epoch] = []
         with _bar(_wants_bar(progress) and processes.rank == 0, epochs) as show:
             for number in range(1, epochs + 1):
-                due = number % validate_every == 0 or number == epochs
-                record = step.epoch(number, (lambda: scores(inner)) if scores and due else None)
+                due = scores is not None and (number % validate_every == 0 or number == epochs)
+                record = step.epoch(number, scores if due else None)
                 history.append(record)
                 best.see(record)
                 show(record)
-                stop = on_epoch is not None and bool(on_epoch(record))
-                if stop or (patience is not None and best.waited >= patience):
+                if (on_epoch is not None and on_epoch(record)) or best.exhausted:
                     break
     best.restore()
     model.eval()
@@ -206,7 +202,7 @@ class _Step:
     count: int = 0
     schedule: Schedule | None = None
 
-    def epoch(self, number: int, validate: Callable[[], float] | None) -> Epoch:
+    def epoch(self, number: int, scores: Callable[[nn.Module], float] | None) -> Epoch:
         """One pass over the source, then the validation."""
         self.model.train()
         rows, sums = 0, [0.0, 0.0, 0.0, 0.0]
@@ -217,15 +213,15 @@ class _Step:
         if not rows:
             raise LbnnError("the data gave no batch; check the DataLoader or the sampler")
         loss, nll, kl, weight = self.processes.mean([s / rows for s in sums], self.device)
-        return Epoch(number, loss, nll, kl, weight, self._validated(validate))
+        return Epoch(number, loss, nll, kl, weight, self._validated(scores))
 
     @torch.no_grad()
-    def _validated(self, validate: Callable[[], float] | None) -> float | None:
+    def _validated(self, scores: Callable[[nn.Module], float] | None) -> float | None:
         """The validation NLL, the same number in every process so that all select and stop alike."""
-        if validate is None:
+        if scores is None:
             return None
         self.model.eval()
-        value = self.processes.mean([validate()], self.device)[0]
+        value = self.processes.mean([scores(unwrap(self.model))], self.device)[0]
         if math.isnan(value):
             raise LbnnError("the validation NLL is NaN; check the validation data and lower the learning rate")
         return value
@@ -237,10 +233,10 @@ class _Step:
         self.optimizer.zero_grad(set_to_none=True)
         moments = _as_moments(self.model(x))
         nll_values = _per_value(self.loss(moments, y), y)
-        values = whole * math.prod(nll_values.shape[1:])
-        nll = nll_values.sum() * (world / values)
+        per_row = math.prod(nll_values.shape[1:])
+        nll = nll_values.sum() * (world / (whole * per_row))
         kl = kl_divergence(unwrap(self.model), self.prior, self.kl_samples, self.generator)
-        weight = self._weight(values)
+        weight = self._weight(whole, per_row)
         total = nll + weight * kl
         value = float(total.detach())
         if not math.isfinite(value):
@@ -252,14 +248,14 @@ class _Step:
         self.count += 1
         return value, float(nll.detach()), float(kl.detach()), weight
 
-    def _weight(self, values: int) -> float:
+    def _weight(self, rows: int, per_row: int) -> float:
         """The KL weight now; named schedules are scaled when the first batch tells its number of values."""
-        batches = self.source.length
-        total = self.total_epochs * batches
+        total = self.total_epochs * self.source.length
         if self.schedule is None:
             if not self.source.cuts:  # a DataLoader gives each process its own batch
-                values *= self.processes.world
-            self.schedule = as_schedule(self.kl_weight, self.source.size(values, self.total_epochs))
+                rows *= self.processes.world
+            size = TrainingSize(self.source.rows(rows, self.total_epochs) * per_row, rows * per_row, self.source.length)
+            self.schedule = as_schedule(self.kl_weight, size)
         weight = float(self.schedule(self.count, total))
         if not (math.isfinite(weight) and weight >= 0.0):
             raise LbnnError(f"the KL weight of step {self.count} is {weight}; it must be finite and not negative")
@@ -289,7 +285,7 @@ def _diagnose(moments: Moments[Tensor], y: Tensor) -> str:
         check_values(moments, y)
     except LbnnError as error:
         return str(error)
-    return "lower the learning rate or clip_norm, or check the loss and the prior"
+    return "lower the learning rate, set clip_norm, or check the loss and the prior"
 
 
 # --- Data sources ---------------------------------------------------------------------------------------------
@@ -306,9 +302,9 @@ class _Source:
         """(x, y, rows of the whole batch) for epoch `number`."""
         raise NotImplementedError
 
-    def size(self, values: int, epochs: int) -> TrainingSize:
-        """The size of the training, from the number of values in its first batch."""
-        return TrainingSize(values * self.length, values, self.length)
+    def rows(self, batch: int, epochs: int) -> int:
+        """The number of observed rows, given that of the first batch."""
+        raise NotImplementedError
 
 
 @dataclass
@@ -325,9 +321,8 @@ class _Pair(_Source):
             mine = self.processes.part(rows).to(self.y.device)
             yield take(self.x, mine), self.y[mine], len(rows)
 
-    def size(self, values: int, epochs: int) -> TrainingSize:
-        per_row = values // min(self.batch_size, len(self.y))
-        return TrainingSize(len(self.y) * per_row, values, self.length)
+    def rows(self, batch: int, epochs: int) -> int:
+        return len(self.y)
 
 
 @dataclass
@@ -343,6 +338,11 @@ class _Loader(_Source):
             x, y = as_pair(batch, "a batch of the DataLoader")
             yield x, y, len(y)
 
+    def rows(self, batch: int, epochs: int) -> int:
+        """All of the dataset, or less where the loader drops the last batch."""
+        drawn = batch * self.length
+        return min(drawn, len(self.loader.dataset)) if isinstance(self.loader.dataset, Sized) else drawn
+
 
 @dataclass
 class _Fresh(_Source):
@@ -356,9 +356,9 @@ class _Fresh(_Source):
             mine = self.processes.part(torch.arange(len(y), device=y.device))
             yield take(x, mine), y[mine], len(y)
 
-    def size(self, values: int, epochs: int) -> TrainingSize:
+    def rows(self, batch: int, epochs: int) -> int:
         """No sample comes twice: the data are all that will be drawn."""
-        return TrainingSize(values * self.length * epochs, values, self.length)
+        return batch * self.length * epochs
 
 
 def _source(
@@ -428,6 +428,13 @@ def _check_counts(**counts: int) -> None:
             raise LbnnError(f"{name} must be at least 1, got {value}")
 
 
+def _check_patience(patience: int | None, validation: Validation | None) -> None:
+    if patience is not None:
+        _check_counts(patience=patience)
+        if validation is None:
+            raise LbnnError("patience needs a validation set; pass validation=(x, y)")
+
+
 # --- Validation and the best model ----------------------------------------------------------------------------
 
 
@@ -461,8 +468,9 @@ def evaluate(model: nn.Module, batches: Iterable[Batch], loss: Loss, device: tor
 class _Best:
     """The lowest validation NLL so far and the weights that gave it."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, patience: int | None) -> None:
         self.model = model
+        self.patience = patience
         self.value: float | None = None
         self.epoch = 0
         self.waited = 0
@@ -475,6 +483,10 @@ class _Best:
         if self.value is None or record.validation < self.value:
             self.value, self.epoch, self.waited = record.validation, record.epoch, 0
             self.state = copy.deepcopy(self.model.state_dict())
+
+    @property
+    def exhausted(self) -> bool:
+        return self.patience is not None and self.waited >= self.patience
 
     def restore(self) -> None:
         if self.state is not None:

@@ -105,7 +105,8 @@ def test_the_loss_of_an_epoch_is_a_mean_over_rows_not_over_batches():
     [
         (line(24), {"batch_size": 10}, 1 / 24),
         (tuple(t.repeat(1, 2) for t in line(24)), {"batch_size": 10}, 1 / 48),  # two outputs: 48 values
-        (loader(8), {}, 1 / 24),
+        (loader(10), {}, 1 / 24),
+        (DataLoader(TensorDataset(*line(24)), 10, drop_last=True), {}, 1 / 20),
         (draw, {"steps_per_epoch": 3}, 1 / (8 * 3 * 2)),  # everything drawn in two epochs
     ],
 )
