@@ -68,10 +68,11 @@ int net_selftest(float work[6]) {
 }
 """
 
+# The RISC-V compiler and emulator take a gigabyte: where they are not installed, their devices are not tested.
+READY = [name for name, device in DEVICES.items() if not ("rv32" in name and device.missing())]
 EMULATED = [name for name, core in CORES.items() if core.unicorn]
-ARM_CORES = [name for name in EMULATED if not CORES[name].riscv]
-ARM_BOARDS = [name for name, board in BOARDS.items() if not CORES[board.core].riscv]
-RISCV_DEVICES = [name for name, device in DEVICES.items() if "rv32" in name and name not in EMULATED]
+BOARDS_READY = [name for name in BOARDS if name in READY]
+GCC_CORES_READY = [f"{name}-gcc" for name in EMULATED if f"{name}-gcc" in READY]
 
 
 def write_model(folder: Path, input_variance: bool = False, source: str = SOURCE) -> Path:
@@ -95,8 +96,10 @@ def samples() -> np.ndarray:
 
 
 def need_device(name: str) -> str:
-    """Skips, or fails in CI, where the tools of an Arm device are missing; the RISC-V ones are optional."""
-    if "-gcc" in name or name in BOARDS:
+    """Skips, or fails in CI, where the tools of an Arm device are missing."""
+    if "rv32" in name:
+        return name
+    if name in GCC_CORES_READY or name in BOARDS:
         need("arm-none-eabi-gcc")
     if name in BOARDS:
         need("qemu-system-arm")
@@ -109,15 +112,12 @@ def bits(values: np.ndarray) -> np.ndarray:
     return values.view(np.uint32)
 
 
-READY_EVERYWHERE = [name for name in DEVICES if name not in RISCV_DEVICES]
-
-
 @pytest.fixture(scope="module")
 def host(net: Path, samples: np.ndarray) -> DeviceResult:
     return run_model("c", net, "net", samples)
 
 
-@pytest.mark.parametrize("name", READY_EVERYWHERE)
+@pytest.mark.parametrize("name", READY)
 def test_every_device_computes_the_bits_of_the_host(
     name: str, net: Path, samples: np.ndarray, host: DeviceResult
 ) -> None:
@@ -141,7 +141,7 @@ def test_the_status_of_each_sample_comes_back(name: str, net: Path) -> None:
     assert run_model(need_device(name), net, "net", inputs).status.tolist() == [0, -2, 0]
 
 
-@pytest.mark.parametrize("name", ARM_BOARDS)
+@pytest.mark.parametrize("name", BOARDS_READY)
 def test_a_board_counts_what_the_same_function_costs_on_its_core(name: str, net: Path, samples: np.ndarray) -> None:
     board = run_model(need_device(name), net, "net", samples[:50])
     core = BOARDS[name].core
@@ -155,17 +155,19 @@ def test_a_board_counts_what_the_same_function_costs_on_its_core(name: str, net:
         )
 
 
-LOOP = (
-    SOURCE[: SOURCE.index("static const")]
-    + """
+LOOP = """
+#include "net.h"
 __attribute__((naked)) lbnn_status net_predict(const float *input, float *mean, float *variance, float *work) {
+#ifdef __riscv
+    __asm volatile("li a0, 1000\\n 1: addi a0, a0, -1\\n bnez a0, 1b\\n li a0, 0\\n ret");
+#else
     __asm volatile(".syntax unified\\n ldr r0, =1000\\n 1: subs r0, #1\\n bne 1b\\n movs r0, #0\\n bx lr\\n .ltorg");
+#endif
 }
 """
-)
 
 
-@pytest.mark.parametrize("name", [*(f"{core}-gcc" for core in ARM_CORES), *ARM_BOARDS])
+@pytest.mark.parametrize("name", [*GCC_CORES_READY, *BOARDS_READY])
 def test_the_count_of_a_known_loop_is_exact(name: str, tmp_path: Path) -> None:
     need_device(name)
     result = run_model(name, write_model(tmp_path, source=LOOP), "net", np.zeros((5, 3), np.float32))
@@ -308,7 +310,7 @@ def test_an_unaligned_load_faults_on_the_strict_board(tmp_path: Path) -> None:
         run_model("microbit", write_model(tmp_path, source=source), "net", np.zeros((1, 3), np.float32))
 
 
-@pytest.mark.parametrize("name", ARM_BOARDS)
+@pytest.mark.parametrize("name", BOARDS_READY)
 def test_make_run_boots_the_firmware_and_its_status_is_the_selftest(name: str, tmp_path: Path) -> None:
     need_device(name)
     write_model(tmp_path)

@@ -24,16 +24,16 @@ static intptr_t host_call(intptr_t operation, const void *argument)
     return r0;
 }
 #elif defined(__riscv)
+/* The three instructions are the mark of a semihosting call: none may be compressed, nor the three split over a page.
+ * Arguments and result are where the calling convention has them. */
+__attribute__((naked, noinline, aligned(16), section(".text.host_call")))
 static intptr_t host_call(intptr_t operation, const void *argument)
 {
-    register intptr_t    a0 __asm("a0") = operation;
-    register const void *a1 __asm("a1") = argument;
-    /* The three instructions are the mark of a semihosting call; none may be compressed or split over a page. */
-    __asm volatile(".option push\n .option norvc\n .balign 16\n"
+    (void)operation;
+    (void)argument;
+    __asm volatile(".option push\n .option norvc\n"
                    "slli x0, x0, 0x1f\n ebreak\n srai x0, x0, 7\n"
-                   ".option pop"
-                   : "+r"(a0) : "r"(a1) : "memory");
-    return a0;
+                   ".option pop\n ret" ::: "memory");
 }
 #else
 #error "semihosting is known for Arm and RISC-V"

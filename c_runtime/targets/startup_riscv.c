@@ -27,6 +27,7 @@ __attribute__((used)) void lbnn_run(void)
 __attribute__((naked, section(".vectors"), used)) void lbnn_reset(void)
 {
     __asm volatile(".option push\n .option norelax\n la gp, __global_pointer$\n .option pop\n"
+                   ".option push\n .option arch, +zicsr\n"
                    "la sp, lbnn_stack_top\n"
                    "la t0, lbnn_trap\n"
                    "csrw mtvec, t0\n"
@@ -34,5 +35,6 @@ __attribute__((naked, section(".vectors"), used)) void lbnn_reset(void)
                    "li t0, 0x6000\n" /* mstatus.FS = dirty: the FPU is on */
                    "csrs mstatus, t0\n"
 #endif
+                   ".option pop\n"
                    "j lbnn_run\n");
 }

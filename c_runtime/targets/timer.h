@@ -48,7 +48,7 @@ static inline void lbnn_timer_start(void)
 static inline uint32_t lbnn_timer_ticks(void)
 {
     uint32_t count;
-    __asm volatile("csrr %0, minstret" : "=r"(count));
+    __asm volatile(".option push\n .option arch, +zicsr\n csrr %0, minstret\n .option pop" : "=r"(count));
     return count;
 }
 
