@@ -215,7 +215,7 @@ def test_weights_beyond_float32_are_refused():
     builder = GraphBuilder("huge", (1,), random=True)
     huge = Moments(np.full((1, 1), 1e39), np.zeros((1, 1)))
     graph = builder.finish(builder.add("layer", "linear", ["input"], params=dict(weight=huge, bias=gaussian(1))))
-    with pytest.raises(LbnnError, match="layer .* float32"):
+    with pytest.raises(LbnnError, match=r"layer .* float32"):
         generate(Model(graph, "", "huge", {}))
 
 

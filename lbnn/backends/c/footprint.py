@@ -11,10 +11,51 @@ from lbnn.backends.c.kernels import Listing
 from lbnn.graph import Graph, Node
 from lbnn.moments import Moments
 
+# Bytes of code and of stack of each kernel: the most over Cortex-M0, M3, M4, M7 and M33 with gcc -O2 and -Os, without
+# the compiler's routines for float on cores that have no floating-point unit. tools/measure_kernels.py prints it.
+KERNELS: dict[str, tuple[int, int]] = {
+    "lbnn_add": (92, 48),
+    "lbnn_add_points": (44, 32),
+    "lbnn_affine": (154, 64),
+    "lbnn_affine_point": (130, 56),
+    "lbnn_avg_pool": (888, 152),
+    "lbnn_avg_pool_2x2": (392, 88),
+    "lbnn_avg_pool_2x2_point": (212, 88),
+    "lbnn_avg_pool_point": (464, 152),
+    "lbnn_concat": (72, 52),
+    "lbnn_conv2d": (2184, 368),
+    "lbnn_conv2d_1x1": (1148, 264),
+    "lbnn_conv2d_1x1_point": (924, 240),
+    "lbnn_conv2d_3x3": (2644, 408),
+    "lbnn_conv2d_3x3_point": (1962, 360),
+    "lbnn_conv2d_point": (1760, 336),
+    "lbnn_copy": (26, 12),
+    "lbnn_depthwise_3x3": (1428, 240),
+    "lbnn_depthwise_3x3_point": (1064, 208),
+    "lbnn_emit": (162, 48),
+    "lbnn_is_finite": (46, 20),
+    "lbnn_is_variance": (56, 16),
+    "lbnn_leaky_relu": (660, 88),
+    "lbnn_leaky_relu_clamped": (836, 96),
+    "lbnn_leaky_relu_point": (56, 32),
+    "lbnn_lift": (18, 8),
+    "lbnn_linear": (1136, 144),
+    "lbnn_linear_point": (852, 128),
+    "lbnn_pad": (156, 48),
+    "lbnn_shift": (80, 40),
+    "lbnn_status_message": (28, 0),
+    "lbnn_variance_head": (400, 64),
+    "lbnn_variance_head_point": (384, 56),
+}
+# _predict itself, and what each call in it adds.
+PREDICT_CODE, PREDICT_STACK, CALL_CODE = 96, 64, 32
+CHECKS = ("lbnn_is_finite", "lbnn_is_variance", "lbnn_emit", "lbnn_copy")
+GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_pool_shape": 48}
+
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes, and weights multiplied for one prediction. Code and stack are upper bounds measured on Cortex-M."""
+    """Bytes for gcc on Cortex-M, code and stack as upper bounds; `macs` are pairs of an input and a weight."""
 
     weight_bytes: int
     code_bytes: int
@@ -35,47 +76,26 @@ class Footprint:
 
 def footprint(listing: Listing) -> Footprint:
     """Of the generated source, without the self-test."""
+    kernels = _kernels(listing)
+    geometry = sum(GEOMETRY_BYTES[geometry.kind] for geometry in listing.geometries)
     return Footprint(
-        weight_bytes=4 * sum(constant.values.size for constant in listing.constants) + _geometry_bytes(listing),
-        code_bytes=_code_bytes(listing),
+        weight_bytes=4 * sum(constant.values.size for constant in listing.constants) + geometry,
+        code_bytes=PREDICT_CODE + CALL_CODE * len(kernels) + sum(KERNELS[name][0] for name in set(kernels)),
         work_bytes=4 * max(1, listing.plan.size),
-        stack_bytes=_stack_bytes(listing),
+        stack_bytes=PREDICT_STACK + max(KERNELS[name][1] for name in kernels),
         macs=sum(macs(node, listing.graph) for node in listing.graph.nodes),
     )
 
 
 def macs(node: Node, graph: Graph) -> int:
-    """Pairs of an input and a weight: each is a multiplication in a plain network."""
+    """Multiplications of the plain network; the moments take three to five times as many."""
     weight = node.params.get("weight")
     if not isinstance(weight, Moments):
         return 0
     return int(prod(graph.values[node.name].shape) * prod(weight.mean.shape[1:]))
 
 
-# Bytes of flash and of stack of each kernel: the most over the cores and optimisation levels of
-# `python tools/measure_kernels.py`, which prints this table.
-KERNELS: dict[str, tuple[int, int]] = {}
-GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_pool_shape": 48}
-PREDICT_CODE, PREDICT_STACK, CALL_CODE = 160, 64, 40
-OTHER_KERNEL = (1024, 256)
-
-
-def _geometry_bytes(listing: Listing) -> int:
-    return sum(GEOMETRY_BYTES[geometry.kind] for geometry in listing.geometries)
-
-
 def _kernels(listing: Listing) -> list[str]:
+    """The kernel of each call."""
     calls = [call for line in listing.lines for call in line.calls]
     return [*CHECKS, *(name for call in calls for name in re.findall(r"lbnn_\w+(?=\()", call))]
-
-
-CHECKS = ("lbnn_is_finite", "lbnn_is_variance", "lbnn_emit")
-
-
-def _code_bytes(listing: Listing) -> int:
-    kernels = _kernels(listing)
-    return PREDICT_CODE + CALL_CODE * len(kernels) + sum(KERNELS.get(name, OTHER_KERNEL)[0] for name in set(kernels))
-
-
-def _stack_bytes(listing: Listing) -> int:
-    return PREDICT_STACK + max(KERNELS.get(name, OTHER_KERNEL)[1] for name in _kernels(listing))

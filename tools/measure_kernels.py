@@ -1,0 +1,56 @@
+"""Prints the table KERNELS of lbnn/backends/c/footprint.py: the most code and stack of each kernel on Cortex-M.
+
+    python tools/measure_kernels.py
+
+Needs arm-none-eabi-gcc. The library routines for float on cores without a floating-point unit are not included.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from lbnn.backends.c import resources
+from lbnn.images import stack_bound
+from lbnn.toolchains import CORES, STACK_FLAGS
+
+GCC = "arm-none-eabi-gcc"
+MEASURED = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
+LEVELS = ("-O2", "-Os")
+KERNEL = re.compile(r"^LBNN_KERNEL [\w *]*?(lbnn_\w+)\(", re.MULTILINE)
+
+
+def main() -> None:
+    """Measures each kernel as a function of its own."""
+    most: dict[str, tuple[int, int]] = {}
+    for core in MEASURED:
+        for level in LEVELS:
+            for name, found in measure((*CORES[core].gcc, level)).items():
+                most[name] = tuple(map(max, found, most.get(name, (0, 0))))  # type: ignore[assignment]
+    print("KERNELS: dict[str, tuple[int, int]] = {")
+    for name, (code, stack) in sorted(most.items()):
+        print(f'    "{name}": ({code}, {stack}),')
+    print("}")
+
+
+def measure(flags: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+    """Bytes of code and of stack by kernel."""
+    headers = sorted(path.name for path in resources.folder("c_runtime").glob("*.h"))
+    names = [name for header in headers for name in KERNEL.findall(resources.header(header))]
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "all.c"
+        source.write_text("#define LBNN_KERNEL\n" + "".join(f'#include "{header}"\n' for header in headers))
+        include = f"-I{resources.folder('c_runtime')}"
+        options = ("-std=c99", "-fno-math-errno", *STACK_FLAGS, *flags, include)
+        subprocess.run((GCC, *options, "-c", source, "-o", source.with_suffix(".o")), check=True, cwd=folder)
+        listing = subprocess.run(
+            ("arm-none-eabi-nm", "-S", source.with_suffix(".o")), check=True, capture_output=True, text=True
+        ).stdout
+        sizes = {name: int(size, 16) for size, name in re.findall(r"^\w+ (\w+) [tT] (\w+)$", listing, re.MULTILINE)}
+        return {name: (sizes[name], stack_bound([source.with_suffix(".ci")], name).bytes) for name in names}
+
+
+if __name__ == "__main__":
+    main()
