@@ -12,6 +12,7 @@ from lbnn import parity, problem, verify
 from lbnn.checkpoint import read_model
 from lbnn.errors import LbnnError
 from lbnn.exporters import export
+from lbnn.losses import expected_gaussian_nll
 from lbnn.moments import Moments
 from lbnn.training import FitResult
 
@@ -50,8 +51,7 @@ def train(epochs: int) -> tuple[bnn.Sequential, FitResult]:
     grid = problem.inside_grid(256).float()[:, None]
 
     def score(candidate: torch.nn.Module) -> float:
-        out = candidate(grid)
-        return float(problem.expected_nll(out.mean, out.var, grid))
+        return float(expected_gaussian_nll(candidate(grid), problem.true_mean(grid), problem.true_std(grid) ** 2))
 
     result = lbnn.fit(
         model,

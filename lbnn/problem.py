@@ -42,9 +42,3 @@ def outside_grid(points: int) -> Tensor:
     """Midpoints of equal cells of [-OUTSIDE, -INSIDE] and [INSIDE, OUTSIDE]."""
     right = INSIDE + (OUTSIDE - INSIDE) * (torch.arange(points // 2, dtype=torch.float64) + 0.5) / (points // 2)
     return torch.cat([-right.flip(0), right])
-
-
-def expected_nll(mean: Tensor, var: Tensor, x: Tensor) -> Tensor:
-    """E over y of the Gaussian NLL of (mean, var) at x: no selection noise, unlike the loss on a few fresh points."""
-    miss = (mean - true_mean(x)) ** 2 + true_std(x) ** 2
-    return (0.5 * (math.log(2.0 * math.pi) + torch.log(var) + miss / var)).mean()
