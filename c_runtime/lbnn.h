@@ -79,6 +79,17 @@ LBNN_KERNEL const char *lbnn_status_message(lbnn_status status)
     return "unknown status";
 }
 
+/* Two hints for gcc on processors without vector registers; they generate no instruction. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__ARM_FP)
+/* Keeps a constant in a register through a loop, where gcc would load it again for each element. */
+#define LBNN_PIN(x) __asm__("" : "+t"(x))
+/* Keeps a pointer as the one the others are computed from, where gcc would carry three. */
+#define LBNN_HOLD(p) __asm__("" : "+r"(p))
+#else
+#define LBNN_PIN(x) (void)(x)
+#define LBNN_HOLD(p) (void)(p)
+#endif
+
 /* Strict arithmetic: every product rounded before it is added. The order of summation needs no
  * option: each output is summed over its inputs in ascending order, whatever the block width. */
 #ifdef LBNN_STRICT

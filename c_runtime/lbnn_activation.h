@@ -20,7 +20,7 @@ typedef struct {
  *     E' = k |E| + sigma a I1
  *     V' = V (k^2 + a (a J2 - 2 k Q) - (a I1)^2)
  * Beyond LBNN_TAIL_MAX the tail is nothing, and so it is with V = 0: then this is the plain leaky-ReLU. */
-LBNN_INLINE lbnn_moments lbnn_leaky_relu_of(lbnn_moments in, float slope)
+LBNN_INLINE lbnn_moments lbnn_leaky_relu_of(lbnn_moments in, float slope, lbnn_tail_odd c)
 {
     const float a = 1.0f - slope;
     const lbnn_lanes size = lbnn_lanes_abs(in.mean);
@@ -28,10 +28,10 @@ LBNN_INLINE lbnn_moments lbnn_leaky_relu_of(lbnn_moments in, float slope)
     const lbnn_mask negative = lbnn_lanes_less(in.mean, lbnn_lanes_fill(0.0f));
     const lbnn_mask inside = lbnn_lanes_less(size, LBNN_TAIL_MAX * sigma);
     const lbnn_lanes k = lbnn_lanes_select(negative, lbnn_lanes_fill(-slope), lbnn_lanes_fill(1.0f));
-    lbnn_lanes mean = k * size;
+    lbnn_lanes mean = lbnn_lanes_select(negative, slope * in.mean, in.mean);
     lbnn_lanes ratio = k * k;
     if (lbnn_lanes_worth(inside)) {
-        const lbnn_tail_moments tail = lbnn_tail(size / lbnn_lanes_select(inside, sigma, size + 1e-37f));
+        const lbnn_tail_moments tail = lbnn_tail(size / lbnn_lanes_select(inside, sigma, size + 1e-37f), c);
         const lbnn_lanes factor = lbnn_lanes_fill(a * LBNN_TAIL_FACTOR);
         const lbnn_lanes scale = lbnn_lanes_select(inside, factor, lbnn_lanes_fill(0.0f)) * tail.scale;
         const lbnn_lanes i1 = scale * tail.i1;
@@ -53,7 +53,7 @@ LBNN_INLINE lbnn_moments lbnn_leaky_relu_of(lbnn_moments in, float slope)
  *     V' = p l^2 v0 + (1 - p) v1 + p (1 - p) (m1 - l m0)^2
  * written below for |E|: the half that holds it (probability p, slope `own`) and the tail beyond zero
  * (probability q, slope `other`). */
-LBNN_INLINE lbnn_moments lbnn_leaky_relu_clamped_of(lbnn_moments in, float slope, float clamp)
+LBNN_INLINE lbnn_moments lbnn_leaky_relu_clamped_of(lbnn_moments in, float slope, float clamp, lbnn_tail_odd c)
 {
     const lbnn_lanes one = lbnn_lanes_fill(1.0f);
     const lbnn_lanes l = lbnn_lanes_fill(slope);
@@ -63,7 +63,7 @@ LBNN_INLINE lbnn_moments lbnn_leaky_relu_clamped_of(lbnn_moments in, float slope
     const lbnn_mask inside = lbnn_lanes_less(size, clamp * sigma);
     const lbnn_lanes x = lbnn_lanes_select(inside, size, lbnn_lanes_fill(clamp))
                          / lbnn_lanes_select(inside, sigma, one);
-    const lbnn_tail_moments tail = lbnn_tail(x);
+    const lbnn_tail_moments tail = lbnn_tail(x, c);
     const lbnn_lanes scale = LBNN_TAIL_FACTOR * tail.scale;
     const lbnn_lanes q = scale * tail.q;
     const lbnn_lanes p = one - q;
@@ -87,11 +87,12 @@ LBNN_INLINE lbnn_moments lbnn_leaky_relu_clamped_of(lbnn_moments in, float slope
 /* The moments of max(a, l a) for a ~ N(E, V). */
 LBNN_KERNEL void lbnn_leaky_relu(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n, float slope)
 {
+    const lbnn_tail_odd c = lbnn_tail_prepare();
     for (int i = 0; i < n; i += LBNN_LANES) {
         lbnn_moments x;
         x.mean = lbnn_lanes_load(mean + i, n - i);
         x.var = lbnn_lanes_load(var + i, n - i);
-        x = lbnn_leaky_relu_of(x, slope);
+        x = lbnn_leaky_relu_of(x, slope, c);
         lbnn_lanes_store(mean + i, x.mean, n - i);
         lbnn_lanes_store(var + i, x.var, n - i);
     }
@@ -101,11 +102,12 @@ LBNN_KERNEL void lbnn_leaky_relu(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT
 LBNN_KERNEL void lbnn_leaky_relu_clamped(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n,
                                          float slope, float clamp)
 {
+    const lbnn_tail_odd c = lbnn_tail_prepare();
     for (int i = 0; i < n; i += LBNN_LANES) {
         lbnn_moments x;
         x.mean = lbnn_lanes_load(mean + i, n - i);
         x.var = lbnn_lanes_load(var + i, n - i);
-        x = lbnn_leaky_relu_clamped_of(x, slope, clamp);
+        x = lbnn_leaky_relu_clamped_of(x, slope, clamp, c);
         lbnn_lanes_store(mean + i, x.mean, n - i);
         lbnn_lanes_store(var + i, x.var, n - i);
     }

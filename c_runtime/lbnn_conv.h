@@ -180,10 +180,23 @@ LBNN_INLINE lbnn_four lbnn_four_pixels_bias(const float *row, int width)
 LBNN_INLINE lbnn_four lbnn_four_pixels_add(lbnn_four sums, int kind, lbnn_input a, lbnn_input b, lbnn_input c,
                                            lbnn_input d, const float *row, int width)
 {
-    sums.a = lbnn_sum_add(sums.a, kind, a, row, width);
-    sums.b = lbnn_sum_add(sums.b, kind, b, row, width);
-    sums.c = lbnn_sum_add(sums.c, kind, c, row, width);
-    sums.d = lbnn_sum_add(sums.d, kind, d, row, width);
+    const float w = row[0];
+    const float square = w * w;
+    const float v = row[width];
+    sums.a.mean += a.e * w;
+    sums.b.mean += b.e * w;
+    sums.c.mean += c.e * w;
+    sums.d.mean += d.e * w;
+    if (kind == LBNN_MOMENTS) {
+        sums.a.var += a.v * square;
+        sums.b.var += b.v * square;
+        sums.c.var += c.v * square;
+        sums.d.var += d.v * square;
+    }
+    sums.a.var += a.s * v;
+    sums.b.var += b.s * v;
+    sums.c.var += c.s * v;
+    sums.d.var += d.s * v;
     return sums;
 }
 
@@ -235,6 +248,9 @@ LBNN_INLINE void lbnn_conv_3x3_channels(int kind, int pair, const float *in_mean
                     tap += 3 * step;
                     mean += columns;
                     var += columns;
+                    LBNN_HOLD(tap);
+                    LBNN_HOLD(mean);
+                    LBNN_HOLD(var);
                 }
                 tap += 3 * step * skip;
                 mean += plane - columns * (last - first);
@@ -271,6 +287,7 @@ LBNN_INLINE void lbnn_conv_1x1_channels(int kind, const float *in_mean, const fl
             mean += plane;
             var += plane;
             tap += 2 * width;
+            LBNN_HOLD(tap);
         }
         lbnn_four_store(left, out_mean + pixel, out_var + pixel, 1);
         lbnn_four_store(right, out_mean + plane + pixel, out_var + plane + pixel, 1);

@@ -95,11 +95,26 @@ typedef struct {
  * Tried and lost: the Mills ratio alone (variance off by 1.4e-5 at slope 0.01); J2 / phi as a
  * polynomial in 1 / (x + d) (degree 7, two divisions, 6e-7); a table of cubics for I1 and J2 (needs
  * 96 intervals, 3 KB, for the same accuracy). */
-LBNN_INLINE lbnn_tail_moments lbnn_tail(lbnn_lanes x)
+typedef struct {
+    float n1, n3, p1, p3;
+} lbnn_tail_odd;
+
+/* The coefficients of N and P that multiply x, to be kept in registers through a loop. */
+LBNN_INLINE lbnn_tail_odd lbnn_tail_prepare(void)
+{
+    lbnn_tail_odd c = {125.99522f, 9.7431605f, 86.404995f, 1.9977728f};
+    LBNN_PIN(c.n1);
+    LBNN_PIN(c.n3);
+    LBNN_PIN(c.p1);
+    LBNN_PIN(c.p3);
+    return c;
+}
+
+LBNN_INLINE lbnn_tail_moments lbnn_tail(lbnn_lanes x, lbnn_tail_odd c)
 {
     const lbnn_lanes x2 = x * x;
-    const lbnn_lanes n = (46.980959f + 9.7431605f * x + x2) * x2 + (166.60709f + 125.99522f * x);
-    const lbnn_lanes p = (19.576412f + 1.9977728f * x) * x2 + (208.81098f + 86.404995f * x);
+    const lbnn_lanes n = (46.980959f + c.n3 * x + x2) * x2 + (166.60709f + c.n1 * x);
+    const lbnn_lanes p = (19.576412f + c.p3 * x) * x2 + (208.81098f + c.p1 * x);
     const lbnn_lanes t = p + x * n;
     const lbnn_lanes d = n + x * t;
     lbnn_tail_moments tail;
