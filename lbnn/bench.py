@@ -6,10 +6,10 @@ onnxruntime in the same rounds, all called from Python. Each row says how it was
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,14 @@ import numpy as np
 import torch
 
 from lbnn import callgrind, parity, timing
-from lbnn.arithmetic import minimum
-from lbnn.backends.c import COptions, generate, list_calls
+from lbnn.backends.c import COptions, generate
 from lbnn.checkpoint import Model, load, read_model
 from lbnn.compiler import compile
 from lbnn.emulators import DEVICES, HostDevice, run_model
 from lbnn.errors import LbnnError
 from lbnn.files import write_folder
 from lbnn.inspection import inspect
+from lbnn.layercosts import LayerCost, layer_costs, total
 from lbnn.montecarlo import monte_carlo, samples_replaced
 from lbnn.parity import Cost
 from lbnn.terminal import kilobytes, print_table, progress, thousands
@@ -72,17 +72,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Layer:
-    """Instructions of one layer on the reference core, and the fewest that its arithmetic needs."""
-
-    layer: str
-    op: str
-    shape: str
-    instructions: int
-    minimum: int
-
-
-@dataclass(frozen=True)
 class Sampling:
     """Passes of sampled networks: for a variance with STANDARD_ERROR, and for one as accurate as one moment pass.
 
@@ -97,16 +86,30 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Bench:
-    """All that `lbnn bench` found."""
+    """All that `lbnn bench` found; `layers` are those on a Cortex-M4F."""
 
     rows: tuple[Row, ...]
+    layers: tuple[LayerCost, ...]
     sampling: Sampling | None
-    device: str | None
-    layers: tuple[Layer, ...]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, its file, its generated C and the inputs it is measured with."""
+
+    path: Path
+    model: Model
+    folder: Path
+    inputs: Floats
+
+    @property
+    def few(self) -> Floats:
+        """The inputs over which instructions are averaged, [n, input_len]."""
+        return self.inputs[:COUNTED].reshape(COUNTED, -1)
 
 
 def _sum(*parts: int | None) -> int | None:
-    return sum(part for part in parts if part is not None) if None not in parts else None
+    return None if None in parts else sum(part for part in parts if part is not None)
 
 
 def choose(asked: Sequence[str] | None) -> tuple[list[str], Mapping[str, str]]:
@@ -122,19 +125,23 @@ def choose(asked: Sequence[str] | None) -> tuple[list[str], Mapping[str, str]]:
 def run(path: Path, names: Sequence[str], asked: bool = True) -> Bench:
     """Measures the model in a file; unless they were asked for, boards that are too small are left out."""
     model = read_model(path)
-    inputs, weight_bytes = ordinary_inputs(model), inspect(model).weight_bytes
-    device = next((name for name in REFERENCE_DEVICES if not parity.missing(name)), None)
     with tempfile.TemporaryDirectory() as temporary:
         folder = write_folder(Path(temporary) / "c", generate(model, COptions(name=NAME)))
-        with progress("measuring", ["times", *names, "layers", "Monte Carlo"]) as steps:
-            next(steps)
-            timed = _times(path, model, inputs, names)
-            rows = [_row(name, folder, inputs, timed.get(name), weight_bytes, asked) for name in names if next(steps)]
-            next(steps)
-            layers = layer_costs(model, folder, device, inputs) if device else ()
-            next(steps)
-            sampling = sampled_passes(path, inputs)
-    return Bench(tuple(row for row in rows if row), sampling, device, layers)
+        subject = Subject(path, model, folder, ordinary_inputs(model))
+        work: dict[str, Callable[[], Any]] = {
+            "times": lambda: _times(subject, names),
+            **{name: partial(_count, name, subject, asked) for name in names},
+            "Monte Carlo": lambda: sampled_passes(path, subject.inputs),
+        }
+        with progress("measuring", list(work)) as steps:
+            done = {step: work[step]() for step in steps}
+    rows = [_row(name, done["times"].get(name), done[name]) for name in names if done[name]]
+    layers = next((done[name].layers for name in names if done[name] and done[name].layers), ())
+    return Bench(tuple(rows), layers, done["Monte Carlo"])
+
+
+def _row(name: str, timed: Timed | None, counted: Counted) -> Row:
+    return Row(name, counted.settings, counted.cost) if timed is None else Row(name, timed[0], counted.cost, *timed[1:])
 
 
 def ordinary_inputs(model: Model) -> Floats:
@@ -151,9 +158,10 @@ Binder = Callable[[Floats], tuple[str, Run]]
 """Gives for a batch how it is run, and a function that predicts it."""
 
 
-def _times(path: Path, model: Model, inputs: Floats, names: Iterable[str]) -> dict[str, Timed]:
+def _times(subject: Subject, names: Iterable[str]) -> dict[str, Timed]:
     """How each backend that runs here was run, and its times for one sample and in a batch."""
-    binders = {name: _binder(name, path, model) for name in names if _runs_here(name)}
+    binders = {name: _binder(name, subject) for name in names if _runs_here(name)}
+    inputs = subject.inputs
     with timing.one_torch_thread():
         single = {name: bind(inputs[:1]) for name, bind in binders.items()}
         one = timing.compare({name: run for name, (_, run) in single.items()}, 1)
@@ -165,13 +173,13 @@ def _runs_here(name: str) -> bool:
     return name in ("torch", "onnx") or isinstance(DEVICES[name], HostDevice)
 
 
-def _binder(name: str, path: Path, model: Model) -> Binder:
+def _binder(name: str, subject: Subject) -> Binder:
     if name == "torch":
-        network = load(path)
+        network = load(subject.path)
         return lambda inputs: ("eager, 1 thread", timing.bind_torch(network, inputs))
     if name == "onnx":
-        return lambda inputs: _onnx(model, inputs)
-    compiled = compile(model, flags=HOST_FLAGS, toolchain=_toolchain(name).name)
+        return lambda inputs: _onnx(subject.model, inputs)
+    compiled = compile(subject.model, flags=HOST_FLAGS, toolchain=_toolchain(name).name)
     return lambda inputs: (" ".join(HOST_FLAGS), compiled.bind(inputs))
 
 
@@ -189,61 +197,38 @@ def _toolchain(name: str) -> Toolchain:
 # ---- instructions and bytes -------------------------------------------------------------------------------------
 
 
-def _row(name: str, folder: Path, inputs: Floats, timed: Timed | None, weight_bytes: int, asked: bool) -> Row | None:
-    if timed:
-        settings, one, batch = timed
-        return Row(name, settings, Cost(instructions=_count_here(name, folder, inputs)), one, batch)
+@dataclass(frozen=True)
+class Counted:
+    """What was counted on a backend."""
+
+    settings: str
+    cost: Cost
+    layers: tuple[LayerCost, ...] = ()
+
+
+def _count(name: str, subject: Subject, asked: bool) -> Counted | None:
+    if _runs_here(name):
+        return Counted("", Cost(instructions=_count_here(name, subject)))
     try:
-        result = run_model(name, folder, NAME, _few(inputs), flags=DEVICE_FLAGS)
+        return _emulate(name, subject)
     except CompileError as error:
         if asked or "overflowed" not in error.log:
             raise
         return None
-    return Row(name, " ".join((*DEFAULT_FLAGS[1:], *DEVICE_FLAGS)), parity.device_cost(result, weight_bytes))
 
 
-def _count_here(name: str, folder: Path, inputs: Floats) -> int | None:
+def _count_here(name: str, subject: Subject) -> int | None:
     if name not in DEVICES or not callgrind.available():
         return None
-    return callgrind.count(_toolchain(name), folder, NAME, _few(inputs), HOST_FLAGS)
+    return callgrind.count(_toolchain(name), subject.folder, NAME, subject.few, HOST_FLAGS)
 
 
-def _few(inputs: Floats) -> Floats:
-    return inputs[:COUNTED].reshape(COUNTED, -1)
-
-
-# ---- layers -----------------------------------------------------------------------------------------------------
-
-
-def layer_costs(model: Model, folder: Path, device: str, inputs: Floats) -> tuple[Layer, ...]:
-    """Instructions of each layer on `device`; the last is what predict does itself: checks and the final copy."""
-    result = run_model(device, folder, NAME, _few(inputs), flags=DEVICE_FLAGS, profile=True)
-    listing = list_calls(model, COptions(name=NAME))
-    spent: dict[str, int] = {}
-    owners = _owners((folder / f"{NAME}.c").read_text(), [line.layer for line in listing.lines])
-    for line, instructions in result.lines.items():
-        owner = owners.get(line, "")
-        spent[owner] = spent.get(owner, 0) + instructions
-    layers = [
-        Layer(line.layer, line.op, line.shape, spent[line.layer] // COUNTED, minimum(node, listing.graph))
-        for line, node in zip(listing.lines, listing.graph.nodes, strict=True)
-        if line.layer in spent
-    ]
-    numbers = 2 * (listing.size("input") + 4 * listing.size(listing.graph.output))
-    return (*layers, Layer("checks", "", "", spent.get("", 0) // COUNTED, numbers))
-
-
-def _owners(source: str, layers: Sequence[str]) -> dict[int, str]:
-    """Line number -> layer: a layer's calls begin on a line that names it in a comment and go on until the next."""
-    owners, owner = {}, ""
-    for number, text in enumerate(source.splitlines(), start=1):
-        named = re.match(r"\s*/\* (\w+) .*\*/", text)
-        if named and named[1] in layers:
-            owner = named[1]
-        elif not text.strip():
-            owner = ""
-        owners[number] = owner
-    return owners
+def _emulate(name: str, subject: Subject) -> Counted:
+    profile = name in REFERENCE_DEVICES
+    result = run_model(name, subject.folder, NAME, subject.few, flags=DEVICE_FLAGS, profile=profile)
+    layers = layer_costs(subject.model, subject.folder / f"{NAME}.c", result) if profile else ()
+    cost = parity.device_cost(result, inspect(subject.model).weight_bytes)
+    return Counted(" ".join((*DEFAULT_FLAGS[1:], *DEVICE_FLAGS)), cost, layers)
 
 
 # ---- Monte Carlo ------------------------------------------------------------------------------------------------
@@ -269,14 +254,10 @@ def sampled_passes(path: Path, inputs: Floats) -> Sampling | None:
 
 def as_plain(bench: Bench, lacking: Mapping[str, str]) -> dict[str, Any]:
     """Everything as plain data."""
-    rows = [_plain_row(row) for row in bench.rows]
-    layers = [asdict(layer) for layer in bench.layers]
-    sampling = asdict(bench.sampling) if bench.sampling else None
     return {
-        "backends": rows,
-        "monte_carlo": sampling,
-        "layers_on": bench.device,
-        "layers": layers,
+        "backends": [_plain_row(row) for row in bench.rows],
+        "layers": [asdict(layer) for layer in bench.layers],
+        "monte_carlo": asdict(bench.sampling) if bench.sampling else None,
         "missing": dict(lacking),
     }
 
@@ -325,18 +306,11 @@ def _sampling_text(sampling: Sampling) -> str:
 
 def show_layers(bench: Bench) -> None:
     """Instructions a layer, the fewest its arithmetic needs, and the ratio."""
-    if bench.device is None:
-        raise LbnnError("layers are measured on an emulated Cortex-M4: pip install 'lbnn[mcu]'")
-    counts = [(layer.instructions, layer.minimum) for layer in bench.layers]
-    total = Layer("total", "", "", *(sum(column) for column in zip(*counts, strict=True)))
-    rows = [_layer_cells(layer) for layer in (*bench.layers, total)]
-    print_table(
-        ("layer", "operator", "shape", "instructions", "minimum", "ratio"),
-        rows,
-        f"instructions a layer, {bench.device}",
-    )
-
-
-def _layer_cells(layer: Layer) -> list[str]:
-    counts = thousands(layer.instructions), thousands(layer.minimum), f"{layer.instructions / layer.minimum:.2f}"
-    return [layer.layer, layer.op, layer.shape, *counts]
+    if not bench.layers:
+        raise LbnnError(f"layers are counted on a Cortex-M4F: --backends {' or '.join(REFERENCE_DEVICES)}")
+    rows = [
+        [row.layer, row.op, row.shape, thousands(row.instructions), thousands(row.minimum), f"{row.ratio:.2f}"]
+        for row in (*bench.layers, total(bench.layers))
+    ]
+    columns = ("layer", "operator", "shape", "instructions", "minimum", "ratio")
+    print_table(columns, rows, "instructions a layer, Cortex-M4F")
