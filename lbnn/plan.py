@@ -358,11 +358,13 @@ def _first_fit(order: Iterable[int], bodies: Sequence[Body], gaps: Gaps) -> list
 def _stack(bodies: Sequence[Body], gaps: Gaps, bound: int) -> list[int] | None:
     """Bodies in the order of time, at the lower and the upper end in turn; None if that does not fit the bound."""
     offsets: dict[int, int] = {}
-    starts = sorted({min(b.first for b in body) for body in bodies})
-    for body in sorted(range(len(bodies)), key=lambda i: (min(b.first for b in bodies[i]), i)):
+    starts = [min(block.first for block in body) for body in bodies]
+    ranks = {start: rank for rank, start in enumerate(sorted(set(starts)))}
+    upper = [ranks[start] % 2 == 1 for start in starts]
+    # At the upper end from top to bottom, so that a mean lies below its variance there too.
+    for body in sorted(range(len(bodies)), key=lambda i: (starts[i], -i if upper[i] else i)):
         room = bound - _extent(bodies[body])
-        upper = starts.index(min(b.first for b in bodies[body])) % 2
-        offsets[body] = _highest(body, offsets, gaps, room) if upper else _lowest(body, offsets, gaps)
+        offsets[body] = _highest(body, offsets, gaps, room) if upper[body] else _lowest(body, offsets, gaps)
         if not 0 <= offsets[body] <= room:
             return None
     return [offsets[body] for body in range(len(bodies))]

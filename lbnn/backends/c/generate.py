@@ -71,7 +71,7 @@ def _folder(data: ModelView, listing: Listing) -> Files:
         f"{name}.h": render("model.h.j2", data),
         f"{name}.c": render("model.c.j2", data),
         **weights(data, listing),
-        **{header: resources.header(header) for header in ("lbnn.h", *data.headers)},
+        **{header: resources.header(header) for header in data.runtime},
         f"{name}_selftest.c": render("selftest.c.j2", data),
         "example_main.c": render("example_main.c.j2", data),
         "CMakeLists.txt": render("CMakeLists.txt.j2", data),

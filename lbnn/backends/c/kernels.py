@@ -25,15 +25,20 @@ from lbnn.plan import MEAN, VAR, WORK, Plan
 # Suffixes of the model's own functions and arrays: no layer may take them.
 TAKEN = ("predict", "selftest", "weights", "input", "input_variance", "mean", "variance")
 
+Lines = tuple[tuple[int, int], ...]
+
 
 @dataclass(frozen=True)
 class Constant:
-    """An array of weights: its identifier, the layer it belongs to, its numbers and how many stand on a line."""
+    """An array of weights: its identifier, the layer it belongs to, its numbers, and how they stand in lines.
+
+    `lines` is (numbers in all, numbers a line) for each block of lines.
+    """
 
     name: str
     layer: str
     values: Floats
-    width: int
+    lines: Lines
 
 
 @dataclass(frozen=True)
@@ -100,11 +105,11 @@ class Listing:
         """Pointers to all arrays of a value."""
         return [self.at(name, part) for part in self.parts(name)]
 
-    def constant(self, node: Node, values: Any, suffix: str = "", width: int = 8) -> str:
+    def constant(self, node: Node, values: Any, suffix: str = "", lines: Lines | None = None) -> str:
         """Notes an array of numbers and gives its identifier."""
         name = self._symbol(node.name) + suffix
-        rounded = literals.float32(values, f"layer {self.layers[node.name]}")
-        self.constants.append(Constant(name, self.layers[node.name], rounded.reshape(-1), width))
+        rounded = literals.float32(values, f"layer {self.layers[node.name]}").reshape(-1)
+        self.constants.append(Constant(name, self.layers[node.name], rounded, lines or ((rounded.size, 8),)))
         return name
 
     def geometry(self, node: Node, kind: str, shape: ConvShape | PoolShape) -> str:
@@ -137,8 +142,7 @@ def _point(node: Node) -> str:
 def _linear(node: Node, listing: Listing) -> list[str]:
     weight, bias = _gaussian(node, "weight"), _bias(node)
     out_len, in_len = weight.mean.shape
-    packed = _packed(node, weight, bias)
-    w = listing.constant(node, packed, width=2 * min(PACK, out_len))
+    w = listing.constant(node, _packed(node, weight, bias), lines=_packed_lines(weight))
     (source,) = node.inputs
     rows = listing.size(source) // in_len
     inputs, outputs = (
@@ -155,8 +159,7 @@ def _stepping(pointer: str, step: int, rows: int) -> str:
 
 def _conv(node: Node, listing: Listing) -> list[str]:
     weight, bias, groups = _gaussian(node, "weight"), _bias(node), node.attrs["groups"]
-    packed = _packed(node, weight, bias, groups)
-    w = listing.constant(node, packed, width=2 * min(PACK, weight.mean.shape[0] // groups))
+    w = listing.constant(node, _packed(node, weight, bias, groups), lines=_packed_lines(weight, groups))
     (source,) = node.inputs
     pairs = zip(
         *(_two(node.attrs[key], pad) for key, pad in (("stride", 1), ("padding", 0), ("dilation", 1))), strict=True
@@ -305,6 +308,13 @@ def _packed(node: Node, weight: Moments[Any], bias: Moments[Any], groups: int = 
     what = f"layer {names.identifier(node.name, 'layer')}"
     weight_mean, weight_var, bias_mean, bias_var = (literals.float32(part, what) for part in (*weight, *bias))
     return pack_weights(weight_mean, weight_var, bias_mean, bias_var, groups)
+
+
+def _packed_lines(weight: Moments[Any], groups: int = 1) -> Lines:
+    """A line for each packed row: the means of a block of outputs and their variances."""
+    outputs, rows = len(weight.mean) // groups, 1 + weight.mean[0].size
+    widths = [2 * min(PACK, outputs - start) for start in range(0, outputs, PACK)]
+    return tuple((width * rows, width) for width in widths) * groups
 
 
 def _two(values: Any, missing: Any) -> tuple[Any, Any]:

@@ -80,6 +80,7 @@ class ModelView:
     weight_len: int
     weight_bytes: int
     headers: tuple[str, ...]
+    runtime: tuple[str, ...]
     sources: tuple[str, ...]
     inlined_base: str
     inlined_kernels: str
@@ -95,7 +96,7 @@ def view(listing: Listing, sha256: str, options: COptions) -> ModelView:
     """The view of a listing."""
     name, graph, single = listing.name, listing.graph, options.single_file
     weight_len = sum(constant.values.size for constant in listing.constants)
-    headers = resources.with_dependencies(listing.headers)
+    runtime = resources.with_dependencies(listing.headers)
     return ModelView(
         name=name,
         upper=name.upper(),
@@ -116,10 +117,11 @@ def view(listing: Listing, sha256: str, options: COptions) -> ModelView:
         work_len=max(1, listing.plan.size),
         weight_len=weight_len,
         weight_bytes=4 * weight_len,
-        headers=tuple(header for header in headers if header != "lbnn.h"),
+        headers=tuple(listing.headers),
+        runtime=tuple(runtime),
         sources=tuple(f"{stem}.c" for stem in ((name,) if single else (name, f"{name}_selftest"))),
         inlined_base=resources.without_includes(resources.header("lbnn.h")).rstrip() if single else "",
-        inlined_kernels=_inlined(headers) if single else "",
+        inlined_kernels=_inlined(runtime) if single else "",
         constants=_constants(listing, as_text=options.weights == "source"),
         geometries=_geometries(listing.geometries),
         lines=tuple(_lines(listing)),
@@ -145,8 +147,16 @@ def _constants(listing: Listing, as_text: bool) -> tuple[ConstantView, ...]:
 def _constant(constant: Constant, offset: int, listing: Listing, as_text: bool) -> ConstantView:
     line = next(line for line in listing.lines if line.layer == constant.layer)
     comment = " ".join(part for part in (constant.layer, line.op, line.shape) if part)
-    text = _indented(literals.rows(constant.values, constant.width)) if as_text else ""
+    text = _indented(_rows(constant)) if as_text else ""
     return ConstantView(constant.name, constant.values.size, offset, comment, text)
+
+
+def _rows(constant: Constant) -> list[str]:
+    rows, start = [], 0
+    for count, width in constant.lines:
+        rows += literals.rows(constant.values[start : start + count], width)
+        start += count
+    return rows
 
 
 def _geometries(geometries: list[Geometry]) -> tuple[GeometryView, ...]:
