@@ -21,6 +21,8 @@ struct counter {
     int             encoding;
 };
 
+void lbnn_count_block(void *emulator, uint64_t address, uint32_t size, struct counter *counter);
+
 static int is_wide(uint16_t first, int encoding)
 {
     return encoding == THUMB ? first >= 0xE800 : (first & 3) == 3;

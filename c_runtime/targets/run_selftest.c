@@ -9,7 +9,7 @@
 #define SELFTEST         LBNN_JOIN(LBNN_MODEL, _selftest)
 #define WORK_LEN         LBNN_JOIN(LBNN_MODEL_UPPER, _WORK_LEN)
 
-int SELFTEST(float work[]);
+int SELFTEST(float work[WORK_LEN]);
 
 int main(void)
 {
