@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from lbnn.errors import LbnnError
@@ -330,9 +331,14 @@ def cache_folder() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        folder = Path(tempfile.gettempdir()) / f"lbnn-cache-{os.getuid()}"
-        folder.mkdir(parents=True, exist_ok=True)
+        return _temporary_cache()
     return folder
+
+
+@cache
+def _temporary_cache() -> Path:
+    """Code is loaded from the cache, so in a folder that all users share it gets a name that nobody can take first."""
+    return Path(tempfile.mkdtemp(prefix="lbnn-cache-"))
 
 
 def targets_folder() -> Path:

@@ -1,6 +1,5 @@
 """Compilers say clearly what is wrong, images are measured right, and every core is compiled for what it is."""
 
-import os
 import re
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from lbnn.toolchains import (
     CORES,
     TOOLCHAINS,
     CompileError,
+    _temporary_cache,
     cache_folder,
     compile_gcc,
     firmware_files,
@@ -150,9 +150,11 @@ def test_the_model_is_named_to_the_driver_by_flags() -> None:
     assert model_flags("net", input_variance=True) == (*flags, "-DLBNN_INPUT_VARIANCE")
 
 
-def test_the_cache_moves_to_the_temporary_folder_where_it_cannot_be_written(
+def test_the_cache_moves_to_a_private_temporary_folder_where_it_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LBNN_CACHE_DIR", str(write(tmp_path, "file", "") / "cache"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert cache_folder() == tmp_path / f"lbnn-cache-{os.getuid()}"
+    folder = cache_folder()
+    assert folder == cache_folder() and folder.stat().st_mode & 0o777 == 0o700
+    folder.rmdir()
+    _temporary_cache.cache_clear()
