@@ -29,12 +29,17 @@ OPSETS = range(13, 24)
 """Operator sets that know every operator used here, with the same meaning."""
 
 
-def to_onnx(graph: Graph, sha256: str, opset: int = 17, command: str | None = None) -> onnx.ModelProto:
-    """The model file of a prepared graph."""
+def to_onnx(
+    graph: Graph,
+    sha256: str,
+    opset: int = 17,
+    command: str | None = None,
+    namespace: type[OnnxNamespace] = OnnxNamespace,
+) -> onnx.ModelProto:
+    """The model file of a prepared graph; `namespace` decides which nodes compute each function."""
     if opset not in OPSETS:
         raise LbnnError(f"opset {opset} is not supported; choose one from {OPSETS[0]} to {OPSETS[-1]}")
-    builder = _Builder(graph)
-    body = builder.build()
+    body = _Builder(graph, namespace).build()
     operators = helper.make_opsetid("", opset)
     model = helper.make_model(
         body,
@@ -66,10 +71,10 @@ def export_onnx(
 class _Builder:
     """Runs the formulas of one graph."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, namespace: type[OnnxNamespace]) -> None:
         self.graph = graph
         self.recorder = Recorder()
-        self.namespace = OnnxNamespace(self.recorder)
+        self.namespace = namespace(self.recorder)
         self.shapes: dict[str, Extents] = {}
 
     def build(self) -> onnx.GraphProto:
