@@ -1,8 +1,11 @@
 """The generated folder: what it holds, that it builds anywhere, and that it computes what the model does."""
 
 import json
+import math
 import re
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -232,6 +235,23 @@ def test_binary_weights_are_the_same_numbers(folders, tmp_path):
     assert "self-test: ok" in run(folder / "a.out")
 
 
+def seconds_to_generate(weights, form):
+    """Processor time, which other work on the machine does not change."""
+    width = math.isqrt(weights // 2)
+    model = read_model(mlp(16, width, width, width), (16,))
+    start = time.process_time()
+    generate(model, COptions(weights=form))
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("form", ["source", "binary"])
+def test_a_million_weights_are_exported_in_seconds_and_time_grows_linearly(form):
+    """tools/scale_export.py goes on to ten million, and compiles."""
+    small, medium, large = (seconds_to_generate(10**power, form) for power in (4, 5, 6))
+    assert large <= 10.0
+    assert large <= 20.0 * max(medium, 0.2) and medium <= 20.0 * max(small, 0.05)
+
+
 # ---- the build ------------------------------------------------------------------------------------
 
 COMPILERS = {
@@ -325,6 +345,16 @@ def test_models_in_one_program_do_not_collide_and_share_a_work_buffer(folders, t
     (tmp_path / "unity.c").write_text(unity)
     run("gcc", *STRICT, "-O1", *include, tmp_path / "unity.c", "-o", tmp_path / "b.out", "-lm")
     run(tmp_path / "b.out")
+
+
+def test_the_program_in_the_documentation_compiles_and_runs(folders, tmp_path):
+    need("gcc")
+    text = (Path(__file__).parent.parent / "docs" / "c.md").read_text()
+    (program,) = re.findall(r"```c\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "main.c").write_text(program)
+    folder = folders["gas_sensor", False]
+    run("gcc", *STRICT, f"-I{folder}", tmp_path / "main.c", folder / "gas_sensor.c", "-o", tmp_path / "a.out", "-lm")
+    assert re.fullmatch(r"-?[\d.e-]+, variance [\d.e-]+\n", run(tmp_path / "a.out"))
 
 
 # ---- what it computes -----------------------------------------------------------------------------
