@@ -48,13 +48,12 @@ def _export_c(model: Any, out: str | Path | None, force: bool, options: dict[str
 
 
 def _export_onnx(model: Any, out: str | Path | None, force: bool, options: dict[str, Any]) -> Path:
-    from importlib.util import find_spec
-
     _refuse_unknown("onnx", options, {"input_variance", "command", "opset"})
-    if not find_spec("onnx"):
-        raise LbnnError("exporting to ONNX needs the onnx package: pip install 'lbnn[onnx]'")
+    try:
+        from lbnn.backends.onnx import export_onnx
+    except ModuleNotFoundError as error:
+        raise LbnnError(f"exporting to ONNX needs the package {error.name}: pip install 'lbnn[onnx]'") from None
     from lbnn.backends.c.names import identifier
-    from lbnn.backends.onnx import export_onnx
 
     return export_onnx(model, Path(out or f"{identifier(model.name)}.onnx"), force=force, **options)
 
