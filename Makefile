@@ -18,6 +18,10 @@ help: ## list the targets
 demo: .venv/installed ## train the paper's network and show what it knows, in a minute
 	$(BIN)/lbnn demo --out out/demo
 
+paper: .venv/installed ## repeat the paper's experiment: table and figures in examples/polynomial, 20 minutes
+	$(BIN)/python examples/polynomial/run.py --out out/paper --workers $(JOBS)
+	$(BIN)/python examples/polynomial/report.py --jobs out/paper
+
 test: .venv/installed lint ## run the whole test suite
 	$(BIN)/pytest -n $(JOBS)
 
@@ -29,4 +33,4 @@ lint: .venv/installed ## check style and types
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help demo test lint clean
+.PHONY: help paper demo test lint clean

@@ -1,0 +1,113 @@
+"""Trains every network of the experiment in two processes, one for each core, and keeps each job's result.
+
+A job whose result file exists is not run again, so an interrupted run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import queue
+from collections.abc import Iterator
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from networks import ACTIVATIONS, HEADS
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from training import BATCH, Job, train
+
+SIZES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+EPOCHS = 10_000
+LARGEST = 200_000  # elements of a job's hidden layer: more would leave the cache
+
+_progress: Any = None
+
+
+def seeds(hidden: int) -> range:
+    """Small networks differ more from seed to seed."""
+    return range(10 if hidden <= 64 else 3)
+
+
+def jobs(sizes: tuple[int, ...] = SIZES, epochs: int = EPOCHS) -> list[Job]:
+    """All jobs, the most expensive first."""
+    every = [
+        Job(hidden, activation, part, epochs)
+        for hidden in sizes
+        for activation in ACTIVATIONS
+        for part in _parts(tuple(seeds(hidden)), max(1, LARGEST // (BATCH * hidden * len(HEADS))))
+    ]
+    return sorted(every, key=lambda job: -job.cost)
+
+
+def _parts(values: tuple[int, ...], size: int) -> Iterator[tuple[int, ...]]:
+    return (values[start : start + size] for start in range(0, len(values), size))
+
+
+def result_file(folder: Path, job: Job) -> Path:
+    """Where a job's result is kept."""
+    return folder / f"{job.name}.npz"
+
+
+def run_job(job: Job, folder: Path) -> None:
+    """Trains and writes the result in one step."""
+    result = train(job, lambda epochs: _progress.put(epochs * job.cost / job.epochs) if _progress else None)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **result)
+    part = result_file(folder, job).with_suffix(".part")
+    part.write_bytes(buffer.getvalue())
+    part.replace(result_file(folder, job))
+
+
+def _connect(progress: Any) -> None:
+    global _progress
+    _progress = progress
+
+
+def run(todo: list[Job], folder: Path, workers: int) -> None:
+    """Runs the jobs in processes of their own and shows how far they are."""
+    context = multiprocessing.get_context("spawn")
+    progress = context.Queue()
+    columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with ProcessPoolExecutor(workers, context, _connect, (progress,)) as pool, Progress(*columns) as bar:
+        futures = [pool.submit(run_job, job, folder) for job in todo]
+        task = bar.add_task("", total=round(sum(job.cost for job in todo) / 1e6))
+        for done in _amounts(futures, progress):
+            bar.advance(task, done / 1e6)
+    for future in futures:
+        future.result()
+
+
+def _amounts(futures: list[Future[None]], progress: Any) -> Iterator[float]:
+    """What the workers report, until all are done or one fails."""
+    while True:
+        state = wait(futures, timeout=0, return_when=FIRST_EXCEPTION)
+        try:
+            yield progress.get(timeout=0.5)
+        except queue.Empty:
+            if not state.not_done:
+                return
+        if any(future.exception() for future in state.done):
+            for future in futures:
+                future.cancel()
+            return
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), default=Path("out/paper"), show_default=True)
+@click.option("--epochs", default=EPOCHS, show_default=True)
+@click.option("--sizes", default=",".join(map(str, SIZES)), show_default=True, help="hidden units, comma-separated")
+@click.option("--workers", default=2, show_default=True, help="processes, one core each")
+def main(out: Path, epochs: int, sizes: str, workers: int) -> None:
+    """Train the networks of the polynomial experiment; `report.py` then makes the table and figures."""
+    out.mkdir(parents=True, exist_ok=True)
+    every = jobs(tuple(int(size) for size in sizes.split(",")), epochs)
+    todo = [job for job in every if not result_file(out, job).exists()]
+    click.echo(f"{len(every)} jobs, {len(every) - len(todo)} already done in {out}")
+    run(todo, out, workers)
+
+
+if __name__ == "__main__":
+    main()
