@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lbnn import callgrind, parity, timing
+from lbnn import callgrind, parity, peers, timing
 from lbnn.backends.c import COptions, generate
 from lbnn.checkpoint import Model, load, read_model
 from lbnn.compiler import compile
@@ -28,12 +28,14 @@ from lbnn.inspection import inspect
 from lbnn.layercosts import LayerCost, layer_costs, total
 from lbnn.montecarlo import monte_carlo, samples_replaced
 from lbnn.parity import Cost
+from lbnn.passes import prepare
 from lbnn.terminal import kilobytes, print_table, progress, thousands
-from lbnn.timing import Floats, Run, Time
+from lbnn.timing import Clock, Floats, Time, clock
 from lbnn.toolchains import DEFAULT_FLAGS, CompileError, Toolchain
 
 NAME = "model"
 DEVICE_FLAGS = ("-std=gnu99",)  # beside the defaults -O2 -fno-math-errno; gnu99 lets gcc fuse multiply and add
+FLAGS_TEXT = " ".join((*DEFAULT_FLAGS[1:], *DEVICE_FLAGS))
 HOST_FLAGS = ("-O3", "-march=native", "-std=gnu99")
 REFERENCE_DEVICES = ("cortex-m4-gcc", "cortex-m4")
 DEFAULT_BACKENDS = (
@@ -41,6 +43,8 @@ DEFAULT_BACKENDS = (
     *("cortex-m0-gcc", "cortex-m3-gcc", "cortex-m4-gcc", "cortex-m7-gcc", "cortex-m33-gcc", "mps3-an547"),
     *("cortex-m0", "cortex-m4"),
 )
+PEERS = {"emx-onnx-cgen": peers.emx_missing, "iree": peers.iree_missing}
+"""Other compilers of the exported ONNX file, and what each of them lacks here."""
 BATCH = 256
 COUNTED = 2  # inputs over which instructions are averaged; without an FPU they depend on the numbers
 
@@ -102,6 +106,13 @@ class Subject:
     folder: Path
     inputs: Floats
 
+    @cached_property
+    def onnx(self) -> Any:
+        """The exported ONNX model."""
+        from lbnn.backends.onnx import to_onnx
+
+        return to_onnx(prepare(self.model.graph, input_variance=False), self.model.sha256)
+
     @property
     def few(self) -> Floats:
         """The inputs over which instructions are averaged, [n, input_len]."""
@@ -115,11 +126,21 @@ def _sum(*parts: int | None) -> int | None:
 def choose(asked: Sequence[str] | None) -> tuple[list[str], Mapping[str, str]]:
     """The backends to measure and those left out with what they need; one that was asked for must be there."""
     if asked:
-        if "c-sanitized" in asked:
-            raise LbnnError("c-sanitized is there to find faults, not to be fast; use it in verify")
-        return parity.choose(asked)
+        return _checked(asked), {}
     lacking = {name: parity.missing(name) for name in DEFAULT_BACKENDS}
-    return [name for name, lack in lacking.items() if not lack], {name: lack for name, lack in lacking.items() if lack}
+    peers_here = [name for name, missing in PEERS.items() if not missing()]
+    here = [name for name, lack in lacking.items() if not lack]
+    return here + peers_here, {name: lack for name, lack in lacking.items() if lack}
+
+
+def _checked(asked: Sequence[str]) -> list[str]:
+    if "c-sanitized" in asked:
+        raise LbnnError("c-sanitized is there to find faults, not to be fast; use it in verify")
+    for name in asked:
+        if name in PEERS and (lack := PEERS[name]()):
+            raise LbnnError(f"backend {name!r} is not available here: {lack}")
+    parity.choose([name for name in asked if name not in PEERS])
+    return list(asked)
 
 
 def run(path: Path, names: Sequence[str], asked: bool = True) -> Bench:
@@ -154,8 +175,8 @@ def ordinary_inputs(model: Model) -> Floats:
 # ---- times on this host -----------------------------------------------------------------------------------------
 
 Timed = tuple[str, Time, Time]
-Binder = Callable[[Floats], tuple[str, Run]]
-"""Gives for a batch how it is run, and a function that predicts it."""
+Binder = Callable[[Floats], tuple[str, Clock]]
+"""Gives for a batch how it is run, and the clock of it."""
 
 
 def _times(subject: Subject, names: Iterable[str]) -> dict[str, Timed]:
@@ -164,28 +185,31 @@ def _times(subject: Subject, names: Iterable[str]) -> dict[str, Timed]:
     inputs = subject.inputs
     with timing.one_torch_thread():
         single = {name: bind(inputs[:1]) for name, bind in binders.items()}
-        one = timing.compare({name: run for name, (_, run) in single.items()}, 1)
+        one = timing.compare({name: clock for name, (_, clock) in single.items()}, 1)
         many = timing.compare({name: bind(inputs)[1] for name, bind in binders.items()}, BATCH)
     return {name: (settings, one[name], many[name]) for name, (settings, _) in single.items()}
 
 
 def _runs_here(name: str) -> bool:
-    return name in ("torch", "onnx") or isinstance(DEVICES[name], HostDevice)
+    return name in ("torch", "onnx", "iree") or isinstance(DEVICES.get(name), HostDevice)
 
 
 def _binder(name: str, subject: Subject) -> Binder:
     if name == "torch":
         network = load(subject.path)
-        return lambda inputs: ("eager, 1 thread", timing.bind_torch(network, inputs))
+        return lambda inputs: ("eager, 1 thread", clock(timing.bind_torch(network, inputs)))
     if name == "onnx":
-        return lambda inputs: _onnx(subject.model, inputs)
+        return lambda inputs: _onnx(subject, inputs)
+    if name == "iree":
+        folder = Path(tempfile.mkdtemp(dir=subject.folder.parent))
+        return lambda inputs: ("its own benchmark, 1 thread", peers.iree_clock(subject.onnx, len(inputs), folder))
     compiled = compile(subject.model, flags=HOST_FLAGS, toolchain=_toolchain(name).name)
-    return lambda inputs: (" ".join(HOST_FLAGS), compiled.bind(inputs))
+    return lambda inputs: (" ".join(HOST_FLAGS), clock(compiled.bind(inputs)))
 
 
-def _onnx(model: Model, inputs: Floats) -> tuple[str, Run]:
-    threads, run = timing.bind_onnx(model, inputs)
-    return f"onnxruntime, IO bound, {threads} thread{'s' if threads > 1 else ''}", run
+def _onnx(subject: Subject, inputs: Floats) -> tuple[str, Clock]:
+    threads, run = timing.bind_onnx(subject.onnx, inputs)
+    return f"onnxruntime, IO bound, {threads} thread{'s' if threads > 1 else ''}", clock(run)
 
 
 def _toolchain(name: str) -> Toolchain:
@@ -209,6 +233,8 @@ class Counted:
 def _count(name: str, subject: Subject, asked: bool) -> Counted | None:
     if _runs_here(name):
         return Counted("", Cost(instructions=_count_here(name, subject)))
+    if name == "emx-onnx-cgen":
+        return Counted(f"cortex-m4-gcc {FLAGS_TEXT}", peers.count_emx(subject.onnx, subject.inputs, DEVICE_FLAGS))
     try:
         return _emulate(name, subject)
     except CompileError as error:
@@ -228,7 +254,7 @@ def _emulate(name: str, subject: Subject) -> Counted:
     result = run_model(name, subject.folder, NAME, subject.few, flags=DEVICE_FLAGS, profile=profile)
     layers = layer_costs(subject.model, subject.folder / f"{NAME}.c", result) if profile else ()
     cost = parity.device_cost(result, inspect(subject.model).weight_bytes)
-    return Counted(" ".join((*DEFAULT_FLAGS[1:], *DEVICE_FLAGS)), cost, layers)
+    return Counted(FLAGS_TEXT, cost, layers)
 
 
 # ---- Monte Carlo ------------------------------------------------------------------------------------------------

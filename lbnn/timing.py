@@ -12,13 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from lbnn.checkpoint import Model
-from lbnn.ops import Shape
-from lbnn.passes import prepare
-
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 Run = Callable[[], Any]
 """Predicts one batch; inputs and outputs are where they were before."""
+Clock = Callable[[], float]
+"""Seconds for one batch, taken over a short while."""
 
 ROUNDS = 21
 SLICE_SECONDS = 0.01
@@ -38,13 +36,19 @@ class Time:
     high: float | None = None
 
 
-def compare(runs: Mapping[str, Run], batch: int, rounds: int = ROUNDS) -> dict[str, Time]:
-    """The times of all `runs`, in turns: every round times each of them once, over some 10 ms."""
-    repeats = {name: _repeats(run) for name, run in runs.items()}
-    seconds = np.array([[_seconds(run, repeats[name]) for name, run in runs.items()] for _ in range(rounds)])
-    names = list(runs)
-    reference = seconds[:, names.index(REFERENCE)] if REFERENCE in runs else None
+def compare(clocks: Mapping[str, Clock], batch: int, rounds: int = ROUNDS) -> dict[str, Time]:
+    """The times of all, in turns: every round asks each clock once."""
+    seconds = np.array([[clock() for clock in clocks.values()] for _ in range(rounds)])
+    names = list(clocks)
+    reference = seconds[:, names.index(REFERENCE)] if REFERENCE in clocks else None
     return {name: _time(seconds[:, i], reference, batch) for i, name in enumerate(names)}
+
+
+def clock(run: Run) -> Clock:
+    """Times a function over as many calls as fill 10 ms; the first call, which may set things up, does not count."""
+    run()
+    repeats = max(1, round(SLICE_SECONDS / median(_seconds(run, 3) for _ in range(3))))
+    return lambda: _seconds(run, repeats)
 
 
 def _time(seconds: Any, reference: Any, batch: int) -> Time:
@@ -55,12 +59,6 @@ def _time(seconds: Any, reference: Any, batch: int) -> Time:
     return Time(microseconds, middle, low, high)
 
 
-def _repeats(run: Run) -> int:
-    """How many calls fill a slice of time; the first call, which may set things up, does not count."""
-    run()
-    return max(1, round(SLICE_SECONDS / median(_seconds(run, 3) for _ in range(3))))
-
-
 def _seconds(run: Run, repeats: int) -> float:
     start = time.perf_counter()
     for _ in range(repeats):
@@ -68,31 +66,29 @@ def _seconds(run: Run, repeats: int) -> float:
     return (time.perf_counter() - start) / repeats
 
 
-def bind_onnx(model: Model, inputs: Floats) -> tuple[int, Run]:
-    """The exported ONNX file in onnxruntime, inputs and outputs bound: a batch on one thread, a single sample on as
-    many as suit it best. Gives that number too."""
-    from lbnn.backends.onnx import to_onnx
+def bind_onnx(proto: Any, inputs: Floats) -> tuple[int, Run]:
+    """An exported ONNX model in onnxruntime, inputs and outputs bound; gives the number of threads too.
 
-    proto = to_onnx(prepare(model.graph, input_variance=False), model.sha256).SerializeToString()
-    shape = model.graph.values[model.graph.output].shape
+    A batch runs on one thread, a single sample on as many as suit it best.
+    """
     choices = sorted({1, 2, os.cpu_count() or 1}) if len(inputs) == 1 else [1]
-    runs = {str(threads): _onnx_session(proto, inputs, shape, threads) for threads in choices}
-    times = compare(runs, len(inputs), rounds=5)
+    runs = {str(threads): _onnx_session(proto, inputs, threads) for threads in choices}
+    times = compare({name: clock(run) for name, run in runs.items()}, len(inputs), rounds=5)
     best = min(runs, key=lambda name: times[name].microseconds)
     return int(best), runs[best]
 
 
-def _onnx_session(proto: bytes, inputs: Floats, shape: Shape, threads: int) -> Run:
+def _onnx_session(proto: Any, inputs: Floats, threads: int) -> Run:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
-    session = ort.InferenceSession(proto, options, providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
     binding.bind_ortvalue_input("input", ort.OrtValue.ortvalue_from_numpy(inputs))
-    for name in ("mean", "variance"):
-        space = np.empty((len(inputs), *shape), np.float32)
-        binding.bind_ortvalue_output(name, ort.OrtValue.ortvalue_from_numpy(space))
+    for output in session.get_outputs():
+        space = np.empty((len(inputs), *output.shape[1:]), np.float32)
+        binding.bind_ortvalue_output(output.name, ort.OrtValue.ortvalue_from_numpy(space))
     return lambda: session.run_with_iobinding(binding)
 
 

@@ -85,9 +85,17 @@ def test_callgrind_counts_predict_and_not_the_start_of_the_program(small, tmp_pa
 
 
 def test_the_reference_of_all_ratios_is_timed_with_the_others():
-    times = timing.compare({"onnx": lambda: sum(range(100)), "c": lambda: sum(range(1000))}, batch=1, rounds=3)
+    times = timing.compare({"onnx": lambda: 2.0, "c": lambda: 0.5}, batch=10, rounds=3)
     assert times["onnx"].ratio == 1.0
-    assert timing.compare({"c": lambda: None}, batch=1, rounds=3)["c"].ratio is None
+    assert times["c"] == timing.Time(microseconds=0.05e6, ratio=0.25, low=0.25, high=0.25)
+    assert timing.compare({"c": lambda: 0.5}, batch=10, rounds=3)["c"].ratio is None
+
+
+def test_a_clock_gives_the_seconds_of_one_call():
+    calls = []
+    seconds = timing.clock(lambda: calls.append(1))
+    before = len(calls)
+    assert 0 < seconds() < 1 and len(calls) > before
 
 
 PRODUCTS = [
