@@ -99,8 +99,8 @@ class Plan:
 
 def plan(graph: Graph, scratch: Mapping[str, int] | None = None) -> Plan:
     """The smallest plan found; `scratch` gives the floats that a node needs besides its values."""
-    layouts = {_Sharing(graph, scratch or {}, shrink).frozen() for shrink in (True, False)}
-    return min((_placed(layout) for layout in sorted(layouts, key=lambda layout: layout.bound)), key=lambda p: p.size)
+    layouts = dict.fromkeys(_Sharing(graph, scratch or {}, shrink).frozen() for shrink in (True, False))
+    return min(map(_placed, layouts), key=lambda found: found.size)
 
 
 def _placed(layout: Layout) -> Plan:

@@ -80,9 +80,10 @@ def export(name: str, out: Path, **options: Any) -> Path:
     return export_c(read(name), out, COptions(name=name, **options))
 
 
-def run(*command: Any, cwd: Path | None = None) -> str:
+def run(*command: Any, cwd: Path | None = None, env: Any = None) -> str:
     """The output of a command that must succeed."""
-    done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    given = list(map(str, command))
+    done = subprocess.run(given, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

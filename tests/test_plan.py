@@ -12,7 +12,8 @@ from lbnn.plan import ALIASES, IN_PLACE, MEAN, VAR, WORK, Block, greedy_by_size,
 
 
 def gaussian(*shape):
-    return Moments(np.zeros(shape), np.ones(shape))
+    index = np.arange(prod(shape)).reshape(shape)
+    return Moments((index * 37 % 16 - 7.5) / 8, (1 + index * 29 % 8) / 16)
 
 
 def linear(builder, source, size):
@@ -43,9 +44,10 @@ def chain(sizes, random=False, decorate=lambda builder, value: value):
 
 
 @st.composite
-def graphs(draw):
-    """Branching networks of every operator that shares memory."""
-    builder = GraphBuilder("random", (draw(st.integers(1, 6)), 4), draw(st.booleans()))
+def graphs(draw, random=None):
+    """Branching networks of every operator that shares memory; the last layer has weights."""
+    random = draw(st.booleans()) if random is None else random
+    builder = GraphBuilder("random", (draw(st.integers(1, 6)), 4), random)
     values = [INPUT]
     for _ in range(draw(st.integers(1, 14))):
         source = draw(st.sampled_from(values[-4:]))
@@ -68,7 +70,7 @@ def graphs(draw):
         else:
             value = (activation if kind == "act" else affine)(builder, source)
         values.append(value)
-    return builder.finish(values[-1])
+    return builder.finish(linear(builder, values[-1], 2))
 
 
 def parts(graph, name):

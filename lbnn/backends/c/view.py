@@ -9,7 +9,7 @@ import numpy as np
 
 from lbnn import __version__
 from lbnn.backends.c import literals, names, resources
-from lbnn.backends.c.golden import TOLERANCE, golden
+from lbnn.backends.c.golden import golden
 from lbnn.backends.c.kernels import Constant, Geometry, Line, Listing
 from lbnn.backends.c.options import COptions
 from lbnn.plan import MEAN, VAR
@@ -193,7 +193,7 @@ def _golden(listing: Listing) -> GoldenView:
     return GoldenView(
         count=len(vectors.scales),
         description=f"Inputs of scale {scales}, and what the float64 reference gives for them.",
-        tolerance=literals.scalar(TOLERANCE),
+        tolerance=literals.scalar(vectors.tolerance),
         input=_nested(vectors.mean),
         input_variance=_nested(vectors.var),
         mean=_nested(vectors.result.mean),

@@ -33,10 +33,10 @@ lbnn_status cnn_predict(
     /* act      leaky_relu     2x6x6          */ lbnn_leaky_relu(work, work + 72, 72, 0.0f);
     /* branch   conv           2x6x6          */ lbnn_conv2d_3x3(work, work + 72, cnn_branch, work + 144, work + 216, &cnn_branch_shape);
     /* sum      add            2x6x6          */ lbnn_add(work, work + 72, work + 144, work + 216, work, work + 72, 72);
-    /* pool     avg_pool       2x6x6 -> 2x3x3 */ lbnn_avg_pool_2x2(work, work + 72, work + 144, work + 162, &cnn_pool_shape);
+    /* pool     avg_pool       2x6x6 -> 2x3x3 */ lbnn_avg_pool_2x2(work, work + 72, work, work + 72, &cnn_pool_shape);
     /* flatten  flatten        2x3x3 -> 18    */
-    /* out      linear         18 -> 4        */ lbnn_linear(work + 144, work + 162, cnn_out, work + 280, work + 284, 18, 4);
-    /* head     variance_head  4 -> 2         */ lbnn_variance_head(work + 280, work + 284, work + 280, work + 284, 2);
+    /* out      linear         18 -> 4        */ lbnn_linear(work, work + 72, cnn_out, work + 18, work + 22, 18, 4);
+    /* head     variance_head  4 -> 2         */ lbnn_variance_head(work + 18, work + 22, work + 18, work + 22, 2);
 
-    return lbnn_emit(work + 280, work + 284, mean, variance, CNN_OUTPUT_LEN);
+    return lbnn_emit(work + 18, work + 22, mean, variance, CNN_OUTPUT_LEN);
 }
