@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import tempfile
@@ -16,7 +17,7 @@ Content = bytes | str
 def write_file(path: str | Path, data: Content, force: bool = False) -> Path:
     """Writes `data` beside `path` and moves it there; an existing file is kept unless `force`."""
     path = Path(path)
-    _refuse_existing(path, force)
+    refuse_existing(path, force)
     if path.is_dir():
         raise LbnnError(f"{path} is a folder; name a file")
     try:
@@ -41,7 +42,7 @@ def write_folder(path: str | Path, files: Mapping[str, Content], force: bool = F
     With `force` an existing folder is replaced as a whole; until the new one is complete the old one stays.
     """
     path = Path(path)
-    _refuse_existing(path, force)
+    refuse_existing(path, force)
     if path.exists() and not path.is_dir():
         raise LbnnError(f"{path} is a file; name a folder")
     try:
@@ -57,7 +58,8 @@ def write_folder(path: str | Path, files: Mapping[str, Content], force: bool = F
     return path
 
 
-def _refuse_existing(path: Path, force: bool) -> None:
+def refuse_existing(path: Path, force: bool) -> None:
+    """An error if something is at `path` already, unless `force`: call it early, before long work."""
     occupied = path.is_file() or (path.is_dir() and any(path.iterdir()))
     if occupied and not force:
         raise LbnnError(f"{path} exists; choose another place or add --force to replace it")
@@ -71,16 +73,27 @@ def _fill(folder: Path, files: Mapping[str, Content]) -> None:
 
 
 def _swap(temporary: Path, path: Path) -> None:
-    """The old folder out of the way, the new one in; if that fails the old one comes back."""
-    old = temporary / "old"
-    if path.exists():
+    """The new folder into the old one's place: in one step where the system can, else with a way back."""
+    new, old = temporary / "new", temporary / "old"
+    if not path.exists():
+        new.replace(path)
+    elif not _exchange(new, path):
         path.replace(old)
-    try:
-        (temporary / "new").replace(path)
-    except OSError:
-        if old.exists():
+        try:
+            new.replace(path)
+        except OSError:
             old.replace(path)
-        raise
+            raise
+
+
+def _exchange(a: Path, b: Path) -> bool:
+    """Swaps two folders atomically with Linux's renameat2; False where that is not to be had."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(renameat2(here, os.fsencode(a), here, os.fsencode(b), exchange) == 0)
 
 
 def _bytes(data: Content) -> bytes:
