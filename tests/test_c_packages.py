@@ -110,9 +110,9 @@ def test_a_zephyr_module_names_its_build_and_its_switch(packages):
     module = yaml((folder / "zephyr/module.yml").read_text())
     assert module["name"] == "gas_sensor"
     assert module["build.cmake"] == "zephyr" and module["build.kconfig"] == "zephyr/Kconfig"
-    assert re.search(r"^config GAS_SENSOR\n\tbool ", (folder / "zephyr/Kconfig").read_text(), re.MULTILINE)
+    assert re.search(r"^config LBNN_GAS_SENSOR\n\tbool ", (folder / "zephyr/Kconfig").read_text(), re.MULTILINE)
     cmake = (folder / "zephyr/CMakeLists.txt").read_text()
-    assert "if(CONFIG_GAS_SENSOR)" in cmake
+    assert "if(CONFIG_LBNN_GAS_SENSOR)" in cmake
     sources = re.findall(r"\$\{CMAKE_CURRENT_LIST_DIR\}/\.\./(src/\S+)", cmake)
     assert len(sources) == 2 and set(sources) <= files(folder)
 
@@ -129,7 +129,7 @@ STUBS = {
     ),
     "zephyr": (
         "zephyr",
-        "set(CONFIG_GAS_SENSOR y)\n"
+        "set(CONFIG_LBNN_GAS_SENSOR y)\n"
         "macro(zephyr_include_directories)\n  include_directories(${ARGN})\nendmacro()\n"
         "macro(zephyr_library_named name)\n  set(LIBRARY ${name})\nendmacro()\n"
         "macro(zephyr_library_compile_options)\n  add_compile_options(${ARGN})\nendmacro()\n"

@@ -41,7 +41,7 @@ def esp_idf(data: ModelView, files: Files) -> Files:
 
 
 def zephyr(data: ModelView, files: Files) -> Files:
-    """A module: name it in ZEPHYR_EXTRA_MODULES and switch it on with CONFIG_<NAME>=y."""
+    """A module: name it in ZEPHYR_EXTRA_MODULES and switch it on with CONFIG_LBNN_<NAME>=y."""
     return {
         "zephyr/module.yml": render("zephyr/module.yml.j2", data),
         "zephyr/CMakeLists.txt": render("zephyr/CMakeLists.txt.j2", data),

@@ -16,8 +16,8 @@
 
 #include "lbnn.h"
 
-#if LBNN_ABI_VERSION != 1
-#error "cnn was generated for version 1 of the lbnn runtime: use the lbnn*.h files beside it"
+#if LBNN_ABI_VERSION != 2
+#error "cnn was generated for version 2 of the lbnn runtime: use the lbnn*.h files beside it"
 #endif
 
 #define CNN_INPUT_LEN 36

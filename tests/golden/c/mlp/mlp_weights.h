@@ -2,13 +2,13 @@
  * model sha256: 0000000000000000000000000000000000000000000000000000000000000000
  * command: lbnn export mlp.pt --target c
  */
-/* Weights of mlp: 496 bytes, packed in the order in which the kernels read them.
+/* Weights of mlp: 552 bytes, packed in the order in which the kernels read them.
  * A layer is a row of biases and a row for each input, for blocks of 8 outputs; a row is means, then variances. */
 #ifndef MLP_WEIGHTS_H
 #define MLP_WEIGHTS_H
 
 /* hidden linear_point 3 -> 10 */
-static const float mlp_hidden[80] = {
+static const float mlp_hidden[87] = {
     -0.5f, 0.078125f, -0.34375f, 0.234375f, -0.1875f, 0.390625f, -0.03125f, -0.453125f, 0.0009765625f, 0.013671875f, 0.0107421875f, 0.0078125f, 0.0048828125f, 0.001953125f, 0.0146484375f, 0.01171875f,
     -0.5f, 0.234375f, -0.03125f, -0.296875f, 0.4375f, 0.171875f, -0.09375f, -0.359375f, 0.0009765625f, 0.0078125f, 0.0146484375f, 0.005859375f, 0.0126953125f, 0.00390625f, 0.0107421875f, 0.001953125f,
     0.078125f, -0.1875f, -0.453125f, 0.28125f, 0.015625f, -0.25f, 0.484375f, 0.21875f, 0.013671875f, 0.0048828125f, 0.01171875f, 0.0029296875f, 0.009765625f, 0.0009765625f, 0.0078125f, 0.0146484375f,
@@ -20,7 +20,7 @@ static const float mlp_hidden[80] = {
 };
 
 /* out linear 10 -> 2 */
-static const float mlp_out[44] = {
+static const float mlp_out[51] = {
     -0.5f, 0.078125f, 0.0009765625f, 0.013671875f,
     -0.5f, 0.28125f, 0.0009765625f, 0.0029296875f,
     0.078125f, -0.140625f, 0.013671875f, 0.015625f,

@@ -18,6 +18,6 @@ LBNN_SYMBOL:
     .incbin "mlp_weights.bin"
 
 #if defined(__ELF__)
-    .size LBNN_SYMBOL, 496
+    .size LBNN_SYMBOL, 552
     .section .note.GNU-stack
 #endif
