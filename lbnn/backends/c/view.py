@@ -152,11 +152,12 @@ def _constant(constant: Constant, offset: int, listing: Listing, as_text: bool) 
 
 
 def _rows(constant: Constant) -> list[str]:
+    """Lines as the constant asks for them; what is behind them, the padding of packed weights, on one more."""
     rows, start = [], 0
     for count, width in constant.lines:
         rows += literals.rows(constant.values[start : start + count], width)
         start += count
-    return rows
+    return rows + literals.rows(constant.values[start:], 8)
 
 
 def _geometries(geometries: list[Geometry]) -> tuple[GeometryView, ...]:
