@@ -157,7 +157,7 @@ def against_torch() -> None:
         torch.manual_seed(0)
         model, shape = make()
         model = model.eval()
-        compiled = torch.compile(model)
+        compiled = torch.compile(model, dynamic=False)
         runner = session(to_onnx(prepare(trace(model, shape), False), "0" * 64))
         for batch in (1, 256):
             x = torch.randn(batch, *shape)
@@ -167,7 +167,7 @@ def against_torch() -> None:
                 "eager": lambda x=x, model=model: model(x),
                 "compiled": lambda x=x, compiled=compiled: compiled(x),
             }
-            took = fastest(calls, *((300, 10) if batch == 1 else (60, 1)))
+            took = fastest(calls, *((150, 5) if batch == 1 else (20, 1)))
             cells = [f"{us:,.0f} us ({us / took['ort']:.1f})" for us in took.values()]
             print(f"| {title} | {batch} | {' | '.join(cells)} |", flush=True)
 
