@@ -33,7 +33,8 @@ LBNN_INLINE lbnn_moments lbnn_leaky_relu_of(lbnn_moments in, float slope, lbnn_t
     if (lbnn_lanes_worth(inside)) {
         const lbnn_tail_moments tail = lbnn_tail(size / lbnn_lanes_select(inside, sigma, size + 1e-37f), c);
         const lbnn_lanes factor = lbnn_lanes_fill(a * LBNN_TAIL_FACTOR);
-        const lbnn_lanes scale = lbnn_lanes_select(inside, factor, lbnn_lanes_fill(0.0f)) * tail.scale;
+        const lbnn_lanes nothing = -lbnn_lanes_fill(0.0f); /* added to -0 it leaves -0, as skipping this block does */
+        const lbnn_lanes scale = lbnn_lanes_select(inside, factor, nothing) * tail.scale;
         const lbnn_lanes i1 = scale * tail.i1;
         mean += sigma * i1;
         ratio = ratio + scale * (a * tail.j2 - 2.0f * k * tail.q) - i1 * i1;

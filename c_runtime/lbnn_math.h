@@ -48,15 +48,16 @@ LBNN_INLINE lbnn_lanes lbnn_exp(lbnn_lanes x)
 #endif
 }
 
-/* log(1 + u) for 0 <= u <= 1, relative error 2e-7: 2 artanh(w) with w = u / (2 + u) <= 1/3. */
+/* log(1 + u) for 0 <= u <= 1, relative error 2e-7: 2 artanh(w / 2) with w = u / (1 + u / 2) <= 2/3.
+ * w / 2 itself would be a denormal at the end of lbnn_exp, and not every soft-float division rounds those. */
 LBNN_INLINE lbnn_lanes lbnn_log1p(lbnn_lanes u)
 {
 #ifdef LBNN_USE_LIBM
     return lbnn_lanes_apply(log1pf, u);
 #else
-    const lbnn_lanes w = u / (2.0f + u);
+    const lbnn_lanes w = u / (1.0f + 0.5f * u);
     const lbnn_lanes q = w * w;
-    return w * ((3.9635977e-1f + 3.3983505e-1f * q) * (q * q) + (2.0f + 6.6673481e-1f * q));
+    return w * ((1.2386243e-2f + 2.6549613e-3f * q) * (q * q) + (1.0f + 8.334185e-2f * q));
 #endif
 }
 
