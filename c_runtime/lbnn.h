@@ -4,7 +4,7 @@
  * of the same length, channels first. Kernels trust their caller (the generated code) and return
  * nothing; pointers and numbers are checked once, in the generated NAME_predict().
  *
- *     #define LBNN_EXPECT_ABI 1        // generated code says which runtime it was written for
+ *     #define LBNN_EXPECT_ABI 2        // generated code says which runtime it was written for
  *     #include "lbnn.h"                // base
  *     #include "lbnn_linear.h"         // then only the kernels the model needs
  *
@@ -25,7 +25,7 @@
 #include <string.h>
 
 /* Raised whenever a kernel's signature or the packing of the weights changes. */
-#define LBNN_ABI_VERSION 1
+#define LBNN_ABI_VERSION 2
 
 #if defined(LBNN_EXPECT_ABI) && LBNN_EXPECT_ABI != LBNN_ABI_VERSION
 #error "this model was generated for another version of the lbnn runtime: export it again"

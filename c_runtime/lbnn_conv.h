@@ -57,36 +57,181 @@ LBNN_INLINE lbnn_span lbnn_span_of(int position, int kernel, int dilation, int s
 }
 
 /* One pixel of a block of output channels; w is the block's first row, that of the bias. */
-LBNN_INLINE lbnn_sums lbnn_conv_pixel(int kind, const float *in_mean, const float *in_var, const float *w, int width,
-                                      const lbnn_conv_shape *s, int channels, lbnn_span y, lbnn_span x)
+LBNN_INLINE lbnn_sums lbnn_conv_pixel(int kind, const float *in_mean, const float *in_var, const float *w,
+                                      int width, const lbnn_conv_shape *s, int channels, lbnn_span y, lbnn_span x)
 {
+    const int line = s->dilation_height * s->in_width;
+    const int taps = 2 * width * s->kernel_width;
+    const int at = y.start * s->in_width + x.start;
+    const float *row = w + 2 * width * (y.first * s->kernel_width + x.first + 1);
     lbnn_sums sums = lbnn_sums_bias(w, width);
+    in_mean += at;
+    in_var += at;
     for (int c = 0; c < channels; c++) {
         for (int k = 0; k < y.count; k++) {
-            const int from = (c * s->in_height + y.start + k * s->dilation_height) * s->in_width + x.start;
-            const int tap = (c * s->kernel_height + y.first + k) * s->kernel_width + x.first;
-            sums = lbnn_sums_run(sums, kind, in_mean + from, in_var + from, s->dilation_width,
-                                 w + 2 * width * (tap + 1), width, x.count);
+            sums = lbnn_sums_run(sums, kind, in_mean + k * line, in_var + k * line, s->dilation_width,
+                                 row + k * taps, width, x.count);
         }
+        row += s->kernel_height * taps;
+        in_mean += s->in_height * s->in_width;
+        in_var += s->in_height * s->in_width;
     }
     return sums;
 }
 
 /* The same for one output channel. */
-LBNN_INLINE lbnn_sum lbnn_conv_pixel_one(int kind, const float *in_mean, const float *in_var, const float *w, int width,
-                                         const lbnn_conv_shape *s, int channels, lbnn_span y, lbnn_span x)
+LBNN_INLINE lbnn_sum lbnn_conv_pixel_one(int kind, const float *in_mean, const float *in_var, const float *w,
+                                         int width, const lbnn_conv_shape *s, int channels, lbnn_span y,
+                                         lbnn_span x)
 {
+    const int line = s->dilation_height * s->in_width;
+    const int taps = 2 * width * s->kernel_width;
+    const int at = y.start * s->in_width + x.start;
+    const float *row = w + 2 * width * (y.first * s->kernel_width + x.first + 1);
     lbnn_sum sum = lbnn_sum_bias(w, width);
+    in_mean += at;
+    in_var += at;
     for (int c = 0; c < channels; c++) {
         for (int k = 0; k < y.count; k++) {
-            const int from = (c * s->in_height + y.start + k * s->dilation_height) * s->in_width + x.start;
-            const int tap = (c * s->kernel_height + y.first + k) * s->kernel_width + x.first;
-            sum = lbnn_sum_run(sum, kind, in_mean + from, in_var + from, s->dilation_width,
-                               w + 2 * width * (tap + 1), width, x.count);
+            sum = lbnn_sum_run(sum, kind, in_mean + k * line, in_var + k * line, s->dilation_width,
+                               row + k * taps, width, x.count);
         }
+        row += s->kernel_height * taps;
+        in_mean += s->in_height * s->in_width;
+        in_var += s->in_height * s->in_width;
     }
     return sum;
 }
+
+#ifdef LBNN_SIMD
+/* Four neighbouring pixels of a block of output channels. */
+typedef struct {
+    lbnn_sums a, b, c, d;
+} lbnn_pixels;
+
+/* The input of a tap; outside the row (looked for only at an `edge`, a constant) it is a known zero. */
+LBNN_INLINE lbnn_input lbnn_input_tap(int kind, int edge, const float *mean, const float *var, int column,
+                                      int columns)
+{
+    const lbnn_input zero = {0.0f, 0.0f, 0.0f};
+    return edge && (column < 0 || column >= columns) ? zero : lbnn_input_load(kind, mean + column, var + column);
+}
+
+/* Four pixels share a weight, and four sums are on their way at a time instead of one. */
+LBNN_INLINE lbnn_pixels lbnn_conv_pixels(int kind, int edge, const float *in_mean, const float *in_var,
+                                         const float *w, int width, const lbnn_conv_shape *s, int channels,
+                                         lbnn_span y, int column)
+{
+    const int columns = s->in_width;
+    const int step = s->stride_width;
+    lbnn_pixels sums;
+    sums.a = sums.b = sums.c = sums.d = lbnn_sums_bias(w, width);
+    for (int c = 0; c < channels; c++) {
+        for (int k = 0; k < y.count; k++) {
+            const int from = (c * s->in_height + y.start + k * s->dilation_height) * columns;
+            const float *mean = in_mean + from;
+            const float *var = in_var + from;
+            const float *row = w + 2 * width * ((c * s->kernel_height + y.first + k) * s->kernel_width + 1);
+            int x = column;
+            for (int t = 0; t < s->kernel_width; t++) {
+                const lbnn_input xa = lbnn_input_tap(kind, edge, mean, var, x, columns);
+                const lbnn_input xb = lbnn_input_tap(kind, edge, mean, var, x + step, columns);
+                const lbnn_input xc = lbnn_input_tap(kind, edge, mean, var, x + 2 * step, columns);
+                const lbnn_input xd = lbnn_input_tap(kind, edge, mean, var, x + 3 * step, columns);
+                sums.a = lbnn_sums_add(sums.a, kind, xa, row, width);
+                sums.b = lbnn_sums_add(sums.b, kind, xb, row, width);
+                sums.c = lbnn_sums_add(sums.c, kind, xc, row, width);
+                sums.d = lbnn_sums_add(sums.d, kind, xd, row, width);
+                row += 2 * width;
+                x += s->dilation_width;
+            }
+        }
+    }
+    return sums;
+}
+
+/* One row of a block of output channels, four pixels at a time; the last four may overlap those before. */
+LBNN_INLINE void lbnn_conv_row(int kind, const float *in_mean, const float *in_var, const float *w, int width,
+                               int outputs, float *out_mean, float *out_var, const lbnn_conv_shape *s, int channels,
+                               lbnn_span y)
+{
+    const int plane = s->out_height * s->out_width;
+    const int reach = 3 * s->stride_width + (s->kernel_width - 1) * s->dilation_width;
+    for (int column = 0; column < s->out_width; column += 4) {
+        const int at = column + 4 <= s->out_width ? column : s->out_width - 4;
+        const int from = at * s->stride_width - s->padding_width;
+        lbnn_pixels sums;
+        if (from >= 0 && from + reach < s->in_width) {
+            sums = lbnn_conv_pixels(kind, 0, in_mean, in_var, w, width, s, channels, y, from);
+        } else {
+            sums = lbnn_conv_pixels(kind, 1, in_mean, in_var, w, width, s, channels, y, from);
+        }
+        lbnn_sums_store(sums.a, out_mean + at, out_var + at, plane, outputs);
+        lbnn_sums_store(sums.b, out_mean + at + 1, out_var + at + 1, plane, outputs);
+        lbnn_sums_store(sums.c, out_mean + at + 2, out_var + at + 2, plane, outputs);
+        lbnn_sums_store(sums.d, out_mean + at + 3, out_var + at + 3, plane, outputs);
+    }
+}
+
+/* LBNN_LANES neighbouring pixels of one output channel, stride 1, all taps inside: `column` is where the
+ * first tap of the first pixel is. */
+LBNN_INLINE void lbnn_conv_lanes(int kind, const float *in_mean, const float *in_var, const float *w,
+                                 float *out_mean, float *out_var, const lbnn_conv_shape *s, int channels,
+                                 lbnn_span y, int column)
+{
+    lbnn_lanes mean = lbnn_lanes_fill(w[0]);
+    lbnn_lanes var = lbnn_lanes_fill(w[1]);
+    for (int c = 0; c < channels; c++) {
+        for (int k = 0; k < y.count; k++) {
+            const int from = (c * s->in_height + y.start + k * s->dilation_height) * s->in_width + column;
+            const float *row = w + 2 * ((c * s->kernel_height + y.first + k) * s->kernel_width + 1);
+            for (int t = 0; t < s->kernel_width; t++) {
+                const int at = from + t * s->dilation_width;
+                const lbnn_lanes e = lbnn_lanes_load(in_mean + at, LBNN_LANES);
+                lbnn_lanes second = e * e;
+                mean += e * row[2 * t];
+                if (kind == LBNN_MOMENTS) {
+                    const lbnn_lanes v = lbnn_lanes_load(in_var + at, LBNN_LANES);
+                    second = v + e * e;
+                    var += v * (row[2 * t] * row[2 * t]);
+                }
+                var += second * row[2 * t + 1];
+            }
+        }
+    }
+    lbnn_lanes_store(out_mean, mean, LBNN_LANES);
+    lbnn_lanes_store(out_var, var, LBNN_LANES);
+}
+
+/* One row of one output channel, stride 1: edges pixel by pixel, the inside in lanes, the last of which may
+ * overlap those before. */
+LBNN_INLINE void lbnn_conv_row_one(int kind, const float *in_mean, const float *in_var, const float *w,
+                                   float *out_mean, float *out_var, const lbnn_conv_shape *s, int channels,
+                                   lbnn_span y)
+{
+    const int reach = (s->kernel_width - 1) * s->dilation_width;
+    const int first = s->padding_width;
+    const int last = s->in_width - reach + s->padding_width;
+    for (int column = 0; column < s->out_width; column++) {
+        if (column == first && last - first >= LBNN_LANES) {
+            for (; column < last; column += LBNN_LANES) {
+                const int at = column + LBNN_LANES <= last ? column : last - LBNN_LANES;
+                lbnn_conv_lanes(kind, in_mean, in_var, w, out_mean + at, out_var + at, s, channels, y,
+                                at - s->padding_width);
+            }
+            column = last;
+            if (column >= s->out_width) {
+                break;
+            }
+        }
+        const lbnn_span x = lbnn_span_of(column - s->padding_width, s->kernel_width, s->dilation_width,
+                                         s->in_width);
+        const lbnn_sum sum = lbnn_conv_pixel_one(kind, in_mean, in_var, w, 1, s, channels, y, x);
+        out_mean[column] = sum.mean;
+        out_var[column] = sum.var;
+    }
+}
+#endif
 
 /* One packed block of output channels, all pixels. */
 LBNN_INLINE void lbnn_conv_block(int kind, const float *in_mean, const float *in_var, const float *w, int width,
@@ -96,19 +241,34 @@ LBNN_INLINE void lbnn_conv_block(int kind, const float *in_mean, const float *in
     for (int row = 0; row < s->out_height; row++) {
         const lbnn_span y = lbnn_span_of(row * s->stride_height - s->padding_height, s->kernel_height,
                                          s->dilation_height, s->in_height);
+#ifdef LBNN_SIMD
+        if (width == 1 && s->stride_width == 1) {
+            lbnn_conv_row_one(kind, in_mean, in_var, w, out_mean + row * s->out_width,
+                              out_var + row * s->out_width, s, channels, y);
+            continue;
+        }
+        if (s->out_width >= 4) {
+            for (int o = 0; o < width; o += LBNN_BLOCK) {
+                lbnn_conv_row(kind, in_mean, in_var, w + o, width, width - o, out_mean + o * plane + row * s->out_width,
+                              out_var + o * plane + row * s->out_width, s, channels, y);
+            }
+            continue;
+        }
+#endif
         for (int column = 0; column < s->out_width; column++) {
             const lbnn_span x = lbnn_span_of(column * s->stride_width - s->padding_width, s->kernel_width,
                                              s->dilation_width, s->in_width);
-            const int pixel = row * s->out_width + column;
+            float *mean = out_mean + row * s->out_width + column;
+            float *var = out_var + row * s->out_width + column;
             int o = 0;
-            for (; o + LBNN_BLOCK <= width; o += LBNN_BLOCK) {
+            for (; LBNN_WHOLE_BLOCKS ? o < width : o + LBNN_BLOCK <= width; o += LBNN_BLOCK) {
                 const lbnn_sums sums = lbnn_conv_pixel(kind, in_mean, in_var, w + o, width, s, channels, y, x);
-                lbnn_sums_store(sums, out_mean + o * plane + pixel, out_var + o * plane + pixel, plane);
+                lbnn_sums_store(sums, mean + o * plane, var + o * plane, plane, width - o);
             }
             for (; o < width; o++) {
                 const lbnn_sum sum = lbnn_conv_pixel_one(kind, in_mean, in_var, w + o, width, s, channels, y, x);
-                out_mean[o * plane + pixel] = sum.mean;
-                out_var[o * plane + pixel] = sum.var;
+                mean[o * plane] = sum.mean;
+                var[o * plane] = sum.var;
             }
         }
     }
@@ -256,9 +416,9 @@ LBNN_INLINE void lbnn_conv_3x3_channels(int kind, int pair, const float *in_mean
                 mean += plane - columns * (last - first);
                 var += plane - columns * (last - first);
             }
-            lbnn_four_store(left, out_mean + here, out_var + here, 1);
+            lbnn_four_store(left, out_mean + here, out_var + here, 1, 4);
             if (pair) {
-                lbnn_four_store(right, out_mean + plane + here, out_var + plane + here, 1);
+                lbnn_four_store(right, out_mean + plane + here, out_var + plane + here, 1, 4);
             }
         }
     }
@@ -289,8 +449,8 @@ LBNN_INLINE void lbnn_conv_1x1_channels(int kind, const float *in_mean, const fl
             tap += 2 * width;
             LBNN_HOLD(tap);
         }
-        lbnn_four_store(left, out_mean + pixel, out_var + pixel, 1);
-        lbnn_four_store(right, out_mean + plane + pixel, out_var + plane + pixel, 1);
+        lbnn_four_store(left, out_mean + pixel, out_var + pixel, 1, 4);
+        lbnn_four_store(right, out_mean + plane + pixel, out_var + plane + pixel, 1, 4);
     }
 }
 #endif

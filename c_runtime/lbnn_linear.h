@@ -22,10 +22,10 @@ LBNN_INLINE void lbnn_linear_block(int kind, const float *in_mean, const float *
 {
     const float *rows = w + 2 * width;
     int o = 0;
-    for (; o + LBNN_BLOCK <= width; o += LBNN_BLOCK) {
+    for (; LBNN_WHOLE_BLOCKS ? o < width : o + LBNN_BLOCK <= width; o += LBNN_BLOCK) {
         const lbnn_sums sums = lbnn_sums_run(lbnn_sums_bias(w + o, width), kind, in_mean, in_var, 1,
                                              rows + o, width, in_len);
-        lbnn_sums_store(sums, out_mean + o, out_var + o, 1);
+        lbnn_sums_store(sums, out_mean + o, out_var + o, 1, width - o);
     }
     for (; o < width; o++) {
         const lbnn_sum sum = lbnn_sum_run(lbnn_sum_bias(w + o, width), kind, in_mean, in_var, 1, rows + o,
@@ -35,16 +35,61 @@ LBNN_INLINE void lbnn_linear_block(int kind, const float *in_mean, const float *
     }
 }
 
+#ifdef LBNN_SIMD
+/* Four packed blocks at once: a sum has to wait for the one before it, so four are kept going. */
+LBNN_INLINE void lbnn_linear_four(int kind, const float *in_mean, const float *in_var, const float *w,
+                                  float *out_mean, float *out_var, int in_len)
+{
+    const int block = 2 * LBNN_PACK * (in_len + 1);
+    for (int o = 0; o < LBNN_PACK; o += LBNN_BLOCK) {
+        const float *row = w + o;
+        lbnn_sums a = lbnn_sums_bias(row, LBNN_PACK);
+        lbnn_sums b = lbnn_sums_bias(row + block, LBNN_PACK);
+        lbnn_sums c = lbnn_sums_bias(row + 2 * block, LBNN_PACK);
+        lbnn_sums d = lbnn_sums_bias(row + 3 * block, LBNN_PACK);
+        for (int i = 0; i < in_len; i++) {
+            const lbnn_input x = lbnn_input_load(kind, in_mean + i, in_var + i);
+            row += 2 * LBNN_PACK;
+            a = lbnn_sums_add(a, kind, x, row, LBNN_PACK);
+            b = lbnn_sums_add(b, kind, x, row + block, LBNN_PACK);
+            c = lbnn_sums_add(c, kind, x, row + 2 * block, LBNN_PACK);
+            d = lbnn_sums_add(d, kind, x, row + 3 * block, LBNN_PACK);
+        }
+        lbnn_sums_store(a, out_mean + o, out_var + o, 1, LBNN_BLOCK);
+        lbnn_sums_store(b, out_mean + o + LBNN_PACK, out_var + o + LBNN_PACK, 1, LBNN_BLOCK);
+        lbnn_sums_store(c, out_mean + o + 2 * LBNN_PACK, out_var + o + 2 * LBNN_PACK, 1, LBNN_BLOCK);
+        lbnn_sums_store(d, out_mean + o + 3 * LBNN_PACK, out_var + o + 3 * LBNN_PACK, 1, LBNN_BLOCK);
+    }
+}
+#endif
+
 LBNN_INLINE void lbnn_linear_blocks(int kind, const float *in_mean, const float *in_var, const float *w,
                                     float *out_mean, float *out_var, int in_len, int out_len)
 {
+#ifdef LBNN_SIMD
+    for (; out_len >= 4 * LBNN_PACK; out_len -= 4 * LBNN_PACK) {
+        lbnn_linear_four(kind, in_mean, in_var, w, out_mean, out_var, in_len);
+        w += 4 * 2 * LBNN_PACK * (in_len + 1);
+        out_mean += 4 * LBNN_PACK;
+        out_var += 4 * LBNN_PACK;
+    }
+#endif
+#ifndef LBNN_OPTIMIZE_SIZE /* whole blocks apart, compiled for their constant width */
     for (; out_len >= LBNN_PACK; out_len -= LBNN_PACK) {
         lbnn_linear_block(kind, in_mean, in_var, w, LBNN_PACK, out_mean, out_var, in_len);
         w += 2 * LBNN_PACK * (in_len + 1);
         out_mean += LBNN_PACK;
         out_var += LBNN_PACK;
     }
-    lbnn_linear_block(kind, in_mean, in_var, w, out_len, out_mean, out_var, in_len);
+#endif
+    while (out_len > 0) {
+        const int width = out_len < LBNN_PACK ? out_len : LBNN_PACK;
+        lbnn_linear_block(kind, in_mean, in_var, w, width, out_mean, out_var, in_len);
+        w += 2 * width * (in_len + 1);
+        out_mean += width;
+        out_var += width;
+        out_len -= width;
+    }
 }
 
 /* E' = E[b] + E E[w];  V' = V[b] + S V[w] + V E[w]^2,  S = V + E^2 */

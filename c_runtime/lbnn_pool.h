@@ -42,9 +42,9 @@ LBNN_INLINE lbnn_window lbnn_window_of(int out, int kernel, int stride, int padd
     return window;
 }
 
-/* x' = scale * sum over the window, for all windows of all planes; scale is 1 / n or, with `squared` (a
- * constant), 1 / n^2. */
-LBNN_INLINE void lbnn_pool_planes(const float *in, float *out, const lbnn_pool_shape *s, int squared)
+/* x' = scale * sum over the window, for all windows of all planes; scale is 1 / n or, if `squared`, 1 / n^2.
+ * Means and variances are one call each, so that the code is there once. */
+LBNN_DEFAULT_KERNEL void lbnn_pool_planes(const float *in, float *out, const lbnn_pool_shape *s, int squared)
 {
     for (int c = 0; c < s->channels; c++) {
         for (int row = 0; row < s->out_height; row++) {
@@ -69,7 +69,7 @@ LBNN_INLINE void lbnn_pool_planes(const float *in, float *out, const lbnn_pool_s
 }
 
 /* The same for windows of 2x2 that do not overlap. */
-LBNN_INLINE void lbnn_pool_planes_2x2(const float *in, float *out, const lbnn_pool_shape *s, float scale)
+LBNN_DEFAULT_KERNEL void lbnn_pool_planes_2x2(const float *in, float *out, const lbnn_pool_shape *s, float scale)
 {
     for (int c = 0; c < s->channels; c++) {
         for (int row = 0; row < s->out_height; row++) {

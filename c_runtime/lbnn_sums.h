@@ -13,7 +13,9 @@
  *     block 1:  ...
  *
  * That is 8 bytes a weight, read from the first to the last. Kernels whose LBNN_BLOCK is 4 read each
- * half of a row in turn, so one packing serves every width.
+ * half of a row in turn, so one packing serves every width. LBNN_PACK - 1 unused floats at the end let a
+ * kernel load a whole block where a narrower one is left (LBNN_WHOLE_BLOCKS): it computes a few outputs
+ * that do not exist and does not store them.
  *
  * An output is always summed in the order bias, input 0, input 1, ..., and within an input in the order
  * of lbnn_sum_add, so that the block width never changes a result.
@@ -24,6 +26,14 @@
 #include "lbnn_lanes.h"
 
 #define LBNN_PACK 8
+
+/* What is left of a block: with vectors it costs no more than a whole one, and one loop is the smallest
+ * code; without, output after output costs less (13 instructions a weight against 55 for eight). */
+#if defined(LBNN_SIMD) || defined(LBNN_OPTIMIZE_SIZE)
+#define LBNN_WHOLE_BLOCKS 1
+#else
+#define LBNN_WHOLE_BLOCKS 0
+#endif
 
 /* What a kernel's input is: moments, or a point, whose variance is never read. Always a constant, so that
  * each kernel is compiled for one of the two. */
@@ -100,15 +110,15 @@ LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, cons
     return sums;
 }
 
-/* Output i goes to mean[i * step] and var[i * step]. */
-LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int step)
+/* Output i goes to mean[i * step] and var[i * step], for the first n outputs or all if n is larger. */
+LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int step, int n)
 {
     if (step == 1) {
-        lbnn_lanes_store(mean, sums.mean, LBNN_LANES);
-        lbnn_lanes_store(var, sums.var, LBNN_LANES);
+        lbnn_lanes_store(mean, sums.mean, n);
+        lbnn_lanes_store(var, sums.var, n);
         return;
     }
-    for (int i = 0; i < LBNN_BLOCK; i++) {
+    for (int i = 0; i < LBNN_BLOCK && i < n; i++) {
         mean[i * step] = sums.mean[i];
         var[i * step] = sums.var[i];
     }
@@ -121,16 +131,27 @@ typedef struct {
     lbnn_sum a, b, c, d;
 } lbnn_four;
 
-LBNN_INLINE void lbnn_four_store(lbnn_four sums, float *mean, float *var, int step)
+LBNN_INLINE void lbnn_sum_store(lbnn_sum sum, float *mean, float *var)
 {
-    mean[0] = sums.a.mean;
-    var[0] = sums.a.var;
-    mean[step] = sums.b.mean;
-    var[step] = sums.b.var;
-    mean[2 * step] = sums.c.mean;
-    var[2 * step] = sums.c.var;
-    mean[3 * step] = sums.d.mean;
-    var[3 * step] = sums.d.var;
+    *mean = sum.mean;
+    *var = sum.var;
+}
+
+/* Sum i goes to mean[i * step] and var[i * step], for the first n or all if n is larger. */
+LBNN_INLINE void lbnn_four_store(lbnn_four sums, float *mean, float *var, int step, int n)
+{
+    if (n > 0) {
+        lbnn_sum_store(sums.a, mean, var);
+    }
+    if (n > 1) {
+        lbnn_sum_store(sums.b, mean + step, var + step);
+    }
+    if (n > 2) {
+        lbnn_sum_store(sums.c, mean + 2 * step, var + 2 * step);
+    }
+    if (n > 3) {
+        lbnn_sum_store(sums.d, mean + 3 * step, var + 3 * step);
+    }
 }
 
 LBNN_INLINE lbnn_four lbnn_four_outputs_bias(const float *row, int width)
@@ -178,12 +199,12 @@ LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, cons
     return sums;
 }
 
-/* Output i goes to mean[i * step] and var[i * step]. */
-LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int step)
+/* Output i goes to mean[i * step] and var[i * step], for the first n outputs or all if n is larger. */
+LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int step, int n)
 {
-    lbnn_four_store(sums.low, mean, var, step);
+    lbnn_four_store(sums.low, mean, var, step, n);
 #if LBNN_BLOCK == 8
-    lbnn_four_store(sums.high, mean + 4 * step, var + 4 * step, step);
+    lbnn_four_store(sums.high, mean + 4 * step, var + 4 * step, step, n - 4);
 #endif
 }
 

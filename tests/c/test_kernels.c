@@ -1,5 +1,5 @@
 /* Every kernel on an example small enough to verify by hand; accuracy is tested from Python. */
-#define LBNN_EXPECT_ABI 1
+#define LBNN_EXPECT_ABI 2
 #include "lbnn_activation.h"
 #include "lbnn_conv.h"
 #include "lbnn_linear.h"
@@ -8,8 +8,8 @@
 
 #include "check.h"
 
-/* One output, two inputs: bias (1, 0.5), weights (2, 0.1) and (-3, 0.2). */
-static const float weights[] = {1.0f, 0.5f, 2.0f, 0.1f, -3.0f, 0.2f};
+/* One output, two inputs: bias (1, 0.5), weights (2, 0.1) and (-3, 0.2); then the unused end. */
+static const float weights[6 + LBNN_PACK - 1] = {1.0f, 0.5f, 2.0f, 0.1f, -3.0f, 0.2f};
 
 static void test_linear(void)
 {
@@ -45,12 +45,12 @@ static void test_fast_conv(void)
     static const lbnn_conv_shape wide = {1, 3, 5, 2, 3, 5, 3, 3, 1, 1, 1, 1, 1, 1, 1};
     static const lbnn_conv_shape deep = {2, 3, 5, 2, 3, 5, 3, 3, 1, 1, 1, 1, 1, 1, 2};
     static const lbnn_conv_shape dot = {2, 3, 5, 2, 3, 5, 1, 1, 1, 1, 0, 0, 1, 1, 1};
-    float e[30], v[30], w[40], mean[30], var[30], fast_mean[30], fast_var[30];
+    float e[30], v[30], w[40 + LBNN_PACK - 1], mean[30], var[30], fast_mean[30], fast_var[30];
     for (int i = 0; i < 30; i++) {
         e[i] = (float)(i % 7 - 3);
         v[i] = (float)(i % 5);
     }
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 40 + LBNN_PACK - 1; i++) {
         w[i] = (float)(i % 3);
     }
     lbnn_conv2d(e, v, w, mean, var, &wide);

@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float32]
 
 PACK = 8
-"""Outputs that share a row of packed weights; LBNN_PACK in lbnn.h."""
+"""Outputs that share a row of packed weights; LBNN_PACK in lbnn_sums.h."""
+
+PAD = PACK - 1
+"""Unused floats at the end of a packed layer."""
 
 
 def pack_weights(
@@ -23,20 +26,20 @@ def pack_weights(
     """Packs a layer in PyTorch's layout (out, in / groups, *kernel) for lbnn_linear* and lbnn_conv2d*.
 
     Group after group, blocks of PACK outputs; a block is a row for the bias and one for each input, a
-    row is the block's means and then its variances. A missing bias is zero. The result has
-    2 * out * (in / groups * kernel + 1) elements, 8 bytes for each weight and each bias.
+    row is the block's means and then its variances. A missing bias is zero. PAD zeros at the end let a
+    kernel load a whole block where a narrower one is left.
     """
     mean = _with_bias(weight_mean, bias_mean)
     var = _with_bias(weight_var, bias_var)
     blocks = [
         np.concatenate([mean[rows], var[rows]]).T.reshape(-1) for rows in _blocks(len(mean), groups)
     ]
-    return np.ascontiguousarray(np.concatenate(blocks), dtype=np.float32)
+    return np.concatenate([*blocks, np.zeros(PAD, np.float32)])
 
 
 def packed_length(out_len: int, inputs_per_output: int) -> int:
-    """Floats in a packed layer: a mean and a variance for each weight and each bias."""
-    return 2 * out_len * (inputs_per_output + 1)
+    """Floats in a packed layer: a mean and a variance for each weight and each bias, 8 bytes, and the PAD."""
+    return 2 * out_len * (inputs_per_output + 1) + PAD
 
 
 def _with_bias(weight: FloatArray, bias: FloatArray | None) -> FloatArray:
