@@ -67,6 +67,27 @@ def demo(out: Path, quick: bool) -> None:
     run_demo(out, quick)
 
 
+@command("lbnn train weather.csv --target temperature -o weather.pt")
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--target", help="The column to predict; an .npz has its targets in y.")
+@click.option("--hidden", default="16,16", show_default=True, help="Sizes of the hidden layers.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("model.pt"), show_default=True)
+@click.option("--epochs", type=click.IntRange(1, 1_000_000), default=400, show_default=True, help="At most so many.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of split and training.")
+@click.option("--force", is_flag=True, help="Replace existing output.")
+@AS_JSON
+def train(
+    data: Path, target: str | None, hidden: str, out: Path, epochs: int, seed: int, force: bool, as_json: bool
+) -> None:
+    """Train a small network on DATA: a CSV with a header, or an .npz with arrays x and y."""
+    from lbnn import train
+
+    sizes = train.parse_hidden(hidden)
+    found = train.run(data, target, sizes, out, epochs, seed, force, say=(lambda text: None) if as_json else print)
+    if as_json:
+        print(json.dumps(found, indent=2))
+
+
 @command("lbnn export gas_sensor.pt --target c -o firmware/gas_sensor")
 @MODEL
 @click.option("--target", type=click.Choice(["c", "onnx"]), required=True, help="What to write.")
@@ -120,7 +141,7 @@ def verify(
     names, lacking = parity.choose(backends.split(",") if backends else None)
     read = read_model(model)
     drawn = parity.draw_samples(read, samples, seed, input_variance)
-    rows = verify.run(read, drawn, names, tolerance or parity.FLOAT32_TOLERANCE, asked=backends is not None)
+    rows = verify.run(read, drawn, names, tolerance or parity.FLOAT32_TOLERANCE, None if backends else lacking)
     if as_json:
         print(json.dumps({"model": str(model), "sha256": read.sha256, **verify.as_plain(rows, lacking)}, indent=2))
     else:

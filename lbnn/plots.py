@@ -5,6 +5,7 @@ matplotlib is an optional dependency, imported when the first picture is drawn.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from lbnn.errors import LbnnError
+from lbnn.files import write_file
 from lbnn.metrics import calibration_curve as curve_of
 from lbnn.metrics import calibration_error
 from lbnn.moments import Moments
@@ -30,6 +32,8 @@ Numbers = npt.NDArray[np.float64]
 # Okabe and Ito's colours, told apart by every common form of colour vision; luminance and line style differ too.
 BLUE, ORANGE, BLACK, GREY = "#0072B2", "#D55E00", "#1A1A1A", "#6F6F6F"
 BAND_1, BAND_2 = "#8FC1E3", "#D3E6F4"  # within one and two standard deviations
+
+MOST_BARS = 300  # error bars in one picture; more hide each other
 
 STYLE: dict[str, Any] = {
     "axes.axisbelow": True,
@@ -115,6 +119,34 @@ def calibration_curve(
     return axes
 
 
+def regression(moments: Moments[Tensor], target: Tensor, *, name: str = "y", title: str | None = None) -> Figure:
+    """Predicted against observed with bars of two standard deviations, beside the calibration curve.
+
+    Of several outputs the first is shown on the left; the curve is over all. Too many rows to see are thinned out.
+    """
+    mean, std, observed = (_first_output(part) for part in (moments.mean, moments.std, target))
+    shown = np.linspace(0, len(observed) - 1, min(len(observed), MOST_BARS)).astype(int)
+    low, high = _limits(observed[shown], mean[shown])
+    with _figure(figsize=(9.6, 4.6), ncols=2) as (figure, (left, right)):
+        left.errorbar(
+            observed[shown], mean[shown], 2 * std[shown], fmt="o", ms=4.5, color=BLUE, mec="white", mew=0.5,
+            ecolor=BAND_1, elinewidth=1.3, label="prediction ±2σ", zorder=3,
+        )  # fmt: skip
+        left.plot([low, high], [low, high], color=BLACK, lw=1.2, ls=(0, (5, 3)), label="perfect", zorder=4)
+        left.set(xlabel=f"observed {literal(name)}", ylabel=f"predicted {literal(name)}", xlim=(low, high))
+        left.legend(loc="upper left")
+        _finish(left, None, legend=False)
+        calibration_curve(moments, target, ax=right)
+        if title:
+            figure.suptitle(literal(title), x=0.01, ha="left", weight="bold", size=12)
+    return figure
+
+
+def literal(text: str) -> str:
+    """Text that matplotlib shows as it is, and not as a formula; long ones are cut."""
+    return (text if len(text) <= 60 else f"{text[:57]}...").replace("$", r"\$")
+
+
 def history(result: FitResult, *, title: str | None = None, ax: Axes | None = None) -> Axes:
     """Training loss and validation NLL over the epochs, with the epoch whose weights the model holds."""
     epochs, loss = np.array([e.epoch for e in result.epochs], float), np.array(result.loss)
@@ -138,11 +170,13 @@ def save(picture: Axes | Figure, path: str | Path) -> Path:
     from matplotlib import pyplot
 
     figure: Any = getattr(picture, "figure", picture)
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=STYLE["savefig.dpi"])
+    suffix = Path(path).suffix.lower().lstrip(".")
+    if suffix not in figure.canvas.get_supported_filetypes():
+        raise LbnnError(f"{path}: pictures end in .png, .svg or .pdf")
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=suffix, dpi=STYLE["savefig.dpi"])
     pyplot.close(figure)
-    return path
+    return write_file(path, drawn.getvalue(), force=True)
 
 
 def running_median(values: Numbers) -> Numbers:
@@ -187,13 +221,27 @@ def _mark_best(ax: Axes, result: FitResult) -> None:
 @contextmanager
 def _axes(ax: Axes | None, **style: Any) -> Iterator[Axes]:
     """The axes to draw on, in the module's style; a new figure if none are given."""
+    with _styled(style) as pyplot:
+        yield pyplot.subplots()[1] if ax is None else ax
+
+
+@contextmanager
+def _figure(ncols: int, **style: Any) -> Iterator[tuple[Figure, Any]]:
+    """A figure with axes side by side, in the module's style."""
+    with _styled(style) as pyplot:
+        yield pyplot.subplots(ncols=ncols)
+
+
+@contextmanager
+def _styled(style: dict[str, Any]) -> Iterator[Any]:
+    """pyplot, with the module's settings and these of the figure."""
     try:
         from matplotlib import pyplot
     except ImportError:
         raise LbnnError("pictures need matplotlib; install it with: pip install 'lbnn[plot]'") from None
     settings: Any = {**STYLE, **{f"figure.{name}": value for name, value in style.items()}}
     with pyplot.rc_context(settings):
-        yield pyplot.subplots()[1] if ax is None else ax
+        yield pyplot
 
 
 def _finish(ax: Axes, title: str | None, legend: bool = True) -> None:
@@ -219,6 +267,18 @@ def _line(values: Tensor, what: str) -> Numbers:
     if flat.size != flat.shape[0] or not flat.size:
         raise LbnnError(f"{what} must have one value per row to be drawn over one axis, got {tuple(flat.shape)}")
     return flat.reshape(-1)
+
+
+def _first_output(values: Tensor) -> Numbers:
+    flat: Numbers = values.detach().cpu().double().numpy()
+    return flat.reshape(len(flat), -1)[:, 0]
+
+
+def _limits(*values: Numbers) -> tuple[float, float]:
+    """A range that holds all values, with a margin."""
+    low, high = float(min(map(np.min, values))), float(max(map(np.max, values)))
+    margin = 0.05 * (high - low) or 0.5
+    return low - margin, high + margin
 
 
 def _same_length(**lines: Numbers) -> None:
