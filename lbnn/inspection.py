@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
+from lbnn.backends.c import COptions, Footprint, footprint, list_calls
 from lbnn.checkpoint import Model
 from lbnn.graph import Graph, Node
 from lbnn.moments import Moments
@@ -33,6 +34,7 @@ class Inspection:
     graph: Graph
     plan: Plan
     layers: tuple[Layer, ...]
+    footprint: Footprint
 
     @property
     def parameters(self) -> int:
@@ -63,7 +65,8 @@ def inspect(model: Model, input_variance: bool = False) -> Inspection:
         Layer(node.name, node.op, str(graph.values[node.name]), _gaussians(node), _macs(graph, node))
         for node in graph.nodes
     )
-    return Inspection(model, graph, plan(graph), layers)
+    listing = list_calls(model, COptions(input_variance=input_variance))
+    return Inspection(model, graph, plan(graph), layers, footprint(listing))
 
 
 def _gaussians(node: Node) -> int:
@@ -91,6 +94,8 @@ def as_plain(report: Inspection) -> dict[str, Any]:
         "parameters": report.parameters,
         "macs": report.macs,
         "weight_bytes": report.weight_bytes,
+        "code_bytes": report.footprint.code_bytes,
+        "stack_bytes": report.footprint.stack_bytes,
         "work_bytes": report.work_bytes,
         "work_bytes_lower_bound": 4 * report.plan.bound,
         "layers": [asdict(layer) for layer in report.layers],
@@ -103,5 +108,7 @@ def show(report: Inspection) -> None:
     totals = ["total", "", "", thousands(report.parameters), thousands(report.macs)]
     title = f"{report.model.name}: input {report.graph.input}, sha256 {report.model.sha256[:12]}"
     print_table(("layer", "operator", "output", "Gaussians", "MACs"), [*rows, totals], title)
-    print(f"flash: {kilobytes(report.weight_bytes)} of weights (8 bytes a Gaussian) plus code")
+    code, stack = kilobytes(report.footprint.code_bytes), thousands(report.footprint.stack_bytes)
+    print(f"flash: {kilobytes(report.weight_bytes)} of weights (8 bytes a Gaussian) and at most {code} of code")
     print(f"RAM:   {kilobytes(report.work_bytes)} of work buffer (at least {kilobytes(4 * report.plan.bound)})")
+    print(f"stack: at most {stack} bytes (code and stack: gcc on Cortex-M)")
