@@ -2,7 +2,8 @@
  * model sha256: 0000000000000000000000000000000000000000000000000000000000000000
  */
 /* Weights of cnn: 1156 bytes, packed in the order in which the kernels read them.
- * A layer is a row of biases and a row for each input, for blocks of 8 outputs; a row is means, then variances. */
+ * A layer is a row of biases and a row for each input, for blocks of 8 outputs; a row is means, then variances.
+ * The zeros at its end are loaded where a block is narrower, and never used. */
 #ifndef CNN_WEIGHTS_H
 #define CNN_WEIGHTS_H
 
@@ -17,7 +18,8 @@ static const float cnn_conv[47] = {
     0.390625f, -0.40625f, 0.001953125f, 0.0068359375f,
     -0.03125f, 0.171875f, 0.0146484375f, 0.00390625f,
     -0.453125f, -0.25f, 0.01171875f, 0.0009765625f,
-    0.125f, 0.328125f, 0.0087890625f, 0.013671875f
+    0.125f, 0.328125f, 0.0087890625f, 0.013671875f,
+    0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f
 };
 
 /* branch conv 2x6x6 */
@@ -40,7 +42,8 @@ static const float cnn_branch[83] = {
     -0.40625f, 0.0f, 0.0068359375f, 0.0009765625f,
     0.171875f, -0.421875f, 0.00390625f, 0.013671875f,
     -0.25f, 0.15625f, 0.0009765625f, 0.0107421875f,
-    0.328125f, -0.265625f, 0.013671875f, 0.0078125f
+    0.328125f, -0.265625f, 0.013671875f, 0.0078125f,
+    0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f
 };
 
 /* out linear 18 -> 4 */
@@ -63,7 +66,8 @@ static const float cnn_out[159] = {
     -0.40625f, 0.0f, 0.40625f, -0.1875f, 0.0068359375f, 0.0009765625f, 0.0107421875f, 0.0048828125f,
     0.171875f, -0.421875f, -0.015625f, 0.390625f, 0.00390625f, 0.013671875f, 0.0078125f, 0.001953125f,
     -0.25f, 0.15625f, -0.4375f, -0.03125f, 0.0009765625f, 0.0107421875f, 0.0048828125f, 0.0146484375f,
-    0.328125f, -0.265625f, 0.140625f, -0.453125f, 0.013671875f, 0.0078125f, 0.001953125f, 0.01171875f
+    0.328125f, -0.265625f, 0.140625f, -0.453125f, 0.013671875f, 0.0078125f, 0.001953125f, 0.01171875f,
+    0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f
 };
 
 #endif

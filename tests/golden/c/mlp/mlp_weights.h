@@ -3,7 +3,8 @@
  * command: lbnn export mlp.pt --target c
  */
 /* Weights of mlp: 552 bytes, packed in the order in which the kernels read them.
- * A layer is a row of biases and a row for each input, for blocks of 8 outputs; a row is means, then variances. */
+ * A layer is a row of biases and a row for each input, for blocks of 8 outputs; a row is means, then variances.
+ * The zeros at its end are loaded where a block is narrower, and never used. */
 #ifndef MLP_WEIGHTS_H
 #define MLP_WEIGHTS_H
 
@@ -16,7 +17,8 @@ static const float mlp_hidden[87] = {
     0.125f, -0.296875f, 0.0087890625f, 0.005859375f,
     0.375f, 0.109375f, 0.0087890625f, 0.015625f,
     -0.046875f, -0.3125f, 0.005859375f, 0.0126953125f,
-    -0.46875f, 0.265625f, 0.0029296875f, 0.009765625f
+    -0.46875f, 0.265625f, 0.0029296875f, 0.009765625f,
+    0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f
 };
 
 /* out linear 10 -> 2 */
@@ -31,7 +33,8 @@ static const float mlp_out[51] = {
     -0.03125f, -0.25f, 0.0146484375f, 0.0009765625f,
     -0.453125f, 0.328125f, 0.01171875f, 0.013671875f,
     0.125f, -0.09375f, 0.0087890625f, 0.0107421875f,
-    -0.296875f, 0.484375f, 0.005859375f, 0.0078125f
+    -0.296875f, 0.484375f, 0.005859375f, 0.0078125f,
+    0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f
 };
 
 #endif
