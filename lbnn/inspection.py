@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
+from lbnn import parts
 from lbnn.backends.c import COptions, Footprint, footprint, list_calls
 from lbnn.checkpoint import Model
 from lbnn.graph import Graph, Node
@@ -13,6 +15,8 @@ from lbnn.moments import Moments
 from lbnn.passes import prepare
 from lbnn.plan import Plan, plan
 from lbnn.terminal import kilobytes, print_table, thousands
+
+PART_COLUMNS = ("part", "core", "FPU", "status", "flash left", "RAM left", "note")
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,7 @@ def as_plain(report: Inspection) -> dict[str, Any]:
         "work_bytes": report.work_bytes,
         "work_bytes_lower_bound": 4 * report.plan.bound,
         "layers": [asdict(layer) for layer in report.layers],
+        "parts": [found.as_plain() for found in parts.fits(report.footprint)],
     }
 
 
@@ -112,3 +117,21 @@ def show(report: Inspection) -> None:
     print(f"flash: {kilobytes(report.weight_bytes)} of weights (8 bytes a Gaussian) and at most {code} of code")
     print(f"RAM:   {kilobytes(report.work_bytes)} of work buffer (at least {kilobytes(4 * report.plan.bound)})")
     print(f"stack: at most {stack} bytes (code and stack: gcc on Cortex-M)")
+    show_parts(parts.fits(report.footprint))
+
+
+def show_parts(found: Sequence[parts.Fit]) -> None:
+    """Which parts the model fits, and what is left for the rest of the firmware."""
+    rows = [
+        [x.part.name, x.part.core, "yes" if x.part.fpu else "no", "ok" if x.fits else "too small",
+         _left(x.flash_left, x.part.flash), _left(x.ram_left, x.part.ram), x.part.note]
+        for x in found
+    ]  # fmt: skip
+    reserve = f"after {kilobytes(parts.RESERVE_FLASH)} and {kilobytes(parts.RESERVE_RAM)} for the rest of the firmware"
+    print_table(PART_COLUMNS, rows, f"\nleft on well-known parts, {reserve}")
+
+
+def _left(count: int, capacity: int) -> str:
+    return (
+        f"{count / parts.KIB:.1f} KB ({count / capacity:.0%})" if count >= 0 else f"{-count / parts.KIB:.1f} KB short"
+    )
