@@ -48,8 +48,24 @@ def measure(flags: tuple[str, ...]) -> dict[str, tuple[int, int]]:
         listing = subprocess.run(
             ("arm-none-eabi-nm", "-S", source.with_suffix(".o")), check=True, capture_output=True, text=True
         ).stdout
-        sizes = {name: int(size, 16) for size, name in re.findall(r"^\w+ (\w+) [tT] (\w+)$", listing, re.MULTILINE)}
-        return {name: (sizes[name], stack_bound([source.with_suffix(".ci")], name).bytes) for name in names}
+        sizes = {name: int(size, 16) for size, name in re.findall(r"^\w+ (\w+) [tT] ([\w.]+)$", listing, re.MULTILINE)}
+        graph = source.with_suffix(".ci")
+        return {
+            name: (code_bytes(name, sizes, graph.read_text(), names), stack_bound([graph], name).bytes)
+            for name in names
+        }
+
+
+def code_bytes(name: str, sizes: dict[str, int], graph: str, kernels: list[str]) -> int:
+    """A kernel and the functions it calls that are no kernels themselves."""
+    edges = re.findall(r'edge: \{ sourcename: "(?:[^":]*:)?([^":]+)" targetname: "(?:[^":]*:)?([^":]+)"', graph)
+    reached, found = {name}, [name]
+    while found:
+        caller = found.pop()
+        inner = {callee for source, callee in edges if source == caller and callee in sizes and callee not in kernels}
+        found += inner - reached
+        reached |= inner
+    return sum(sizes[function] for function in reached)
 
 
 if __name__ == "__main__":
