@@ -1,0 +1,293 @@
+"""Trains the digit classifier and measures what it abstains on: python train.py
+
+A plain torch CNN learns the digits in seconds; lbnn.from_torch makes it Bayesian, lbnn.fit trains means and variances.
+The ten outputs are a Gaussian regression onto one-hot targets. The class is the largest mean, and its score the
+log-likelihood of that class's one-hot vector e under the outputs,
+
+    score = -sum_k [log(2 pi v_k) + (e_k - m_k)^2 / v_k] / 2,
+
+low where a variance is large and where no class fits. The limit is the 5 % quantile on validation digits.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy import ndimage, special
+from sklearn.datasets import load_digits
+from torch import nn
+
+import lbnn
+from lbnn import nn as bnn
+from lbnn.plots import BLACK, BLUE, GREY, ORANGE, STYLE, save
+
+HERE = Path(__file__).parent
+ABSTAIN = 0.05  # the share of validation digits that may be given up
+CLASSES = 10
+WHITE = 16.0  # brightest pixel of the data set
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Images [n, 1, 8, 8] with pixels from 0 to 16, and what they show."""
+
+    images: np.ndarray
+    labels: np.ndarray
+
+    def tensors(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Inputs and one-hot targets."""
+        return torch.from_numpy(self.images), torch.eye(CLASSES)[torch.from_numpy(self.labels)]
+
+
+def split_digits() -> tuple[Digits, Digits, Digits]:
+    """1000 digits to train on, 300 for validation, 497 for the test."""
+    pixels, labels = load_digits(return_X_y=True)
+    images = pixels.reshape(-1, 1, 8, 8).astype(np.float32)
+    order = np.random.default_rng(0).permutation(len(images))
+    train, validation, test = (Digits(images[rows], labels[rows]) for rows in np.split(order, (1000, 1300)))
+    return train, validation, test
+
+
+def rotated(images: np.ndarray, degrees: float) -> np.ndarray:
+    """Turned about the centre; ink that leaves the picture is lost. Pixels are whole numbers, as in the data set."""
+    turned = ndimage.rotate(images, degrees, axes=(2, 3), reshape=False, order=1)
+    return turned.round().clip(0.0, WHITE)
+
+
+def foreign_sets(test: Digits) -> dict[str, np.ndarray]:
+    """Inputs, from ordinary to nonsense."""
+    rng = np.random.default_rng(1)
+    flat = test.images.reshape(len(test.images), -1)
+    return {
+        "clean": test.images,
+        "rotated 15": rotated(test.images, 15.0),
+        "rotated 45": rotated(test.images, 45.0),
+        "rotated 90": rotated(test.images, 90.0),
+        "shuffled pixels": rng.permuted(flat, axis=1).reshape(test.images.shape),
+        "noise": rng.integers(0, int(WHITE) + 1, test.images.shape).astype(np.float32),
+    }
+
+
+# ---- training ---------------------------------------------------------------------------------------------------
+
+
+def plain_network() -> nn.Sequential:
+    """What the means start from."""
+    return nn.Sequential(
+        nn.Conv2d(1, 8, 3, padding=1),
+        nn.LeakyReLU(0.01),
+        nn.AvgPool2d(2),
+        nn.Conv2d(8, 16, 3, padding=1),
+        nn.LeakyReLU(0.01),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(64, CLASSES),
+    )
+
+
+def train_plain(network: nn.Module, x: torch.Tensor, y: torch.Tensor, epochs: int) -> None:
+    """Least squares onto one-hot targets."""
+    batches = [rows for _ in range(epochs) for rows in torch.randperm(len(x)).split(50)]
+    optimizer = torch.optim.AdamW(network.parameters(), lr=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.01, total_steps=len(batches))
+    for rows in batches:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(network(x[rows]), y[rows]).backward()
+        optimizer.step()
+        schedule.step()
+
+
+def train(training: Digits, validation: Digits, quick: bool = False, seed: int = 0) -> nn.Module:
+    """The Bayesian network; it takes raw pixels."""
+    torch.manual_seed(seed)
+    x, y = training.tensors()
+    standardize = bnn.Standardize(x.mean(), x.std())
+    network = plain_network()
+    train_plain(network, standardize(x), y, epochs=10 if quick else 30)
+    model = bnn.Sequential(standardize, *lbnn.from_torch(network))
+    epochs = 6 if quick else 20
+    lbnn.fit(model, (x, y), epochs=epochs, batch_size=50, lr=0.003, validation=validation.tensors(), seed=seed)
+    return model
+
+
+# ---- decisions --------------------------------------------------------------------------------------------------
+
+
+def classify(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Class and score of each row of moments [n, 10]; main.c does the same."""
+    best = mean.argmax(1)
+    misfit = np.eye(CLASSES)[best] - mean
+    return best, -0.5 * (np.log(2 * np.pi * var) + misfit**2 / var).sum(1)
+
+
+def spread_score(mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    """Total standard deviation, negative so that more is surer."""
+    return -np.sqrt(var.sum(1))
+
+
+def best_of_two(mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    """P(the best output beats the second), as independent Gaussians."""
+    rows, order = np.arange(len(mean)), mean.argsort(1)
+    first, second = order[:, -1], order[:, -2]
+    gap = mean[rows, first] - mean[rows, second]
+    return special.ndtr(gap / np.sqrt(var[rows, first] + var[rows, second]))
+
+
+SCORES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "likelihood": lambda mean, var: classify(mean, var)[1],
+    "P(1st > 2nd)": best_of_two,
+    "total sigma": spread_score,
+}
+
+HAVE_LABELS = ("clean", "rotated 15", "rotated 45", "rotated 90")
+Moments = tuple[np.ndarray, np.ndarray]
+
+
+def predict(model: nn.Module, images: np.ndarray) -> Moments:
+    """Means and variances in float64, so that scores do not round."""
+    with torch.no_grad():
+        out = model.eval()(torch.from_numpy(images))
+    return out.mean.double().numpy(), out.var.double().numpy()
+
+
+def limits(validation: Moments) -> dict[str, float]:
+    """For each score what ABSTAIN of the validation digits fall below."""
+    return {name: float(np.quantile(score(*validation), ABSTAIN)) for name, score in SCORES.items()}
+
+
+# ---- report -----------------------------------------------------------------------------------------------------
+
+
+def show_table(moments: dict[str, Moments], labels: np.ndarray, limit: dict[str, float]) -> None:
+    """Accuracy of everything and of what is kept, and the share that each score gives up."""
+    print(f"{'':<16} {'':>9} {'accuracy':>9} " + f"{'abstains by':>13}")
+    print(f"{'input':<16} {'accuracy':>9} {'of kept':>9} " + " ".join(f"{name:>13}" for name in SCORES))
+    for name, (mean, var) in moments.items():
+        right = classify(mean, var)[0] == labels
+        gone = [score(mean, var) < limit[key] for key, score in SCORES.items()]
+        shown = (f"{right.mean():.1%}", f"{right[~gone[0]].mean():.1%}") if name in HAVE_LABELS else ("-", "-")
+        print(f"{name:<16} {shown[0]:>9} {shown[1]:>9} " + " ".join(f"{share.mean():>13.1%}" for share in gone))
+
+
+def check_c(path: Path, sets: dict[str, np.ndarray], moments: dict[str, Moments], limit: float) -> None:
+    """Compiles the generated C and compares its decisions with torch's."""
+    compiled, differ, total = lbnn.compile(path), 0, 0
+    for name, images in sets.items():
+        ours, theirs = (classify(*pair) for pair in (moments[name], widened(compiled(images))))
+        differ += int(((ours[0] != theirs[0]) | ((ours[1] < limit) != (theirs[1] < limit))).sum())
+        total += len(images)
+    print(f"generated C: {differ} of {total} decisions differ from torch's")
+
+
+def widened(moments: lbnn.Moments[np.ndarray]) -> Moments:
+    """The C's float32 as float64."""
+    return moments.mean.astype(np.float64), moments.var.astype(np.float64)
+
+
+SHOWN = {"clean": "clean", "rotated 45": "turned 45", "rotated 90": "turned 90", "noise": "noise"}
+COUNT = 6  # digits of each kind in the picture and in the header
+
+
+def header(sets: dict[str, np.ndarray], labels: np.ndarray, limit: float) -> str:
+    """The images for main.c."""
+    rows = [(kind, labels[i], sets[name][i]) for name, kind in SHOWN.items() for i in range(COUNT)]
+    lines = [
+        f'    {{"{kind}", {-1 if kind == "noise" else label}, {{{", ".join(f"{p:.0f}" for p in image.ravel())}}}}},'
+        for kind, label, image in rows
+    ]
+    return "\n".join(
+        [
+            "/* Written by train.py: digits, pixels rounded to 0..16, and the score below which to abstain. */",
+            f"#define SCORE_LIMIT {limit:.9g}f",
+            "static const struct {",
+            "    const char   *kind;",
+            "    int           label; /* -1: none */",
+            "    unsigned char pixels[64];",
+            "} samples[] = {",
+            *lines,
+            "};",
+            "",
+        ]
+    )
+
+
+def draw(sets: dict[str, np.ndarray], moments: dict[str, Moments], validation: Moments, limit: float) -> object:
+    """Digits with what the network makes of them, and how many of each kind it gives up."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    with plt.rc_context(STYLE):
+        figure = plt.figure(figsize=(10.4, 4.4))
+        left, right = figure.subfigures(1, 2, width_ratios=(1.05, 1.0))
+        _draw_digits(left, sets, moments, limit)
+        _draw_curves(right.subplots(), moments, validation)
+    return figure
+
+
+def _draw_digits(figure, sets, moments, limit) -> None:  # type: ignore[no-untyped-def]
+    axes = figure.subplots(len(SHOWN), COUNT)
+    for row, (name, kind) in zip(axes, SHOWN.items(), strict=True):
+        best, score = classify(*moments[name])
+        row[0].set_ylabel(kind, fontsize=10)
+        for i, ax in enumerate(row):
+            sure = score[i] >= limit
+            ax.imshow(sets[name][i, 0], cmap="gray_r", vmin=0, vmax=WHITE)
+            ax.set(xticks=[], yticks=[])
+            ax.grid(False)
+            text = f"{best[i]} ({score[i]:.0f})" if sure else f"unsure ({score[i]:.0f})"
+            ax.set_title(text, fontsize=8.5, loc="center", pad=3, color=BLUE if sure else ORANGE)
+
+
+def _draw_curves(ax, moments, validation) -> None:  # type: ignore[no-untyped-def]
+    scores = np.sort(classify(*validation)[1])
+    given_up = np.linspace(0.0, 0.3, 121)
+    styles = {
+        "noise": (ORANGE, "-"),
+        "rotated 90": (BLUE, "-"),
+        "rotated 45": (BLUE, "--"),
+        "rotated 15": (BLUE, ":"),
+        "clean": (BLACK, "-"),
+    }
+    for name, (color, style) in styles.items():
+        score = classify(*moments[name])[1]
+        share = [(score < np.quantile(scores, p)).mean() for p in given_up]
+        ax.plot(100 * given_up, 100 * np.array(share), color=color, linestyle=style, label=name)
+    ax.axvline(100 * ABSTAIN, color=GREY, lw=1, ls=(0, (1, 2)))
+    ax.annotate("limit used", (100 * ABSTAIN + 0.3, 15), color=GREY, fontsize=9.5)
+    ax.set(xlabel="% of validation digits given up", ylabel="% given up", ylim=(0, 100), xlim=(0, 30))
+    ax.set_title("What the limit costs, and what it catches")
+    ax.legend(loc="center right")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("--quick", action="store_true", help="a third of the training, for tests")
+    parser.add_argument("--out", type=Path, default=HERE, help="where to write (default: this folder)")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+
+    training, validation, test = split_digits()
+    model = train(training, validation, args.quick)
+    path = args.out / "digits.pt"
+    lbnn.save(model, path, input_shape=(1, 8, 8), name="digits")
+
+    sets = foreign_sets(test)
+    moments = {name: predict(model, images) for name, images in sets.items()}
+    held = predict(model, validation.images)
+    limit = limits(held)
+    show_table(moments, test.labels, limit)
+    used = limit["likelihood"]
+    check_c(path, sets, moments, used)
+    (args.out / "samples.h").write_text(header(sets, test.labels, used))
+    save(draw(sets, moments, held, used), args.out / "digits.png")  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main()
