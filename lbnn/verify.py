@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from lbnn.checkpoint import Model
+from lbnn.errors import LbnnError
 from lbnn.parity import Row, Samples, backends, compare
 from lbnn.terminal import kilobytes, print_table, progress, thousands
 from lbnn.toolchains import CompileError
 
 
-def run(model: Model, samples: Samples, names: Sequence[str], tolerance: float, asked: bool = True) -> list[Row]:
-    """Compares each backend with the reference; unless it was asked for, a board that is too small is left out."""
+def run(
+    model: Model, samples: Samples, names: Sequence[str], tolerance: float, left_out: dict[str, str] | None = None
+) -> list[Row]:
+    """Compares each backend with the reference.
+
+    A board that is too small for the model goes to `left_out` with the reason; without `left_out` it is an error.
+    """
     known, rows = backends(), []
     with progress("verifying", names) as steps:
         for name in steps:
             try:
                 rows.append(compare(name, known[name], model, samples, tolerance))
             except CompileError as error:
-                if asked or "overflowed" not in error.log:
+                if not (reason := too_small(error)):
                     raise
+                if left_out is None:
+                    raise LbnnError(f"{model.name} does not fit {name}: {reason}; choose another backend") from error
+                left_out[name] = reason
     return rows
+
+
+def too_small(error: CompileError) -> str:
+    """Which memory of a board an image overflows, or nothing if that is not what the linker complained about."""
+    found = re.search(r"(ROM|RAM)\W? overflowed(?: by (\d+) bytes)?", error.log)
+    if not found:
+        return ""
+    memory = {"ROM": "flash", "RAM": "RAM"}[found[1]]
+    return f"{memory} too small" + (f" by {int(found[2]):,} bytes" if found[2] else "")
 
 
 def as_plain(rows: Sequence[Row], lacking: Mapping[str, str]) -> dict[str, Any]:
