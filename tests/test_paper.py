@@ -25,7 +25,7 @@ X = torch.linspace(-1.5, 1.5, 9, dtype=torch.float64)
 @pytest.fixture(autouse=True)
 def without_compiler(monkeypatch):
     """Compiling takes longer than these tests."""
-    monkeypatch.setattr(training, "fast", networks.ACTIVATIONS.__getitem__)
+    monkeypatch.setattr(training.shutil, "which", lambda tool: None)
 
 
 @pytest.mark.parametrize("activation", networks.ACTIVATIONS)
@@ -83,7 +83,7 @@ def test_jobs_cover_every_size_activation_and_seed_once():
 
 
 def test_a_quick_run_gives_results_table_and_figures(tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "CURVE_SIZES", (2, 4))
+    monkeypatch.setattr(report, "CURVES", (("exact", 2), ("clamped", 4)))
     monkeypatch.setattr(report, "HERE", tmp_path)
     every = run.jobs((2, 4), epochs=50)
     for job in every:
@@ -98,3 +98,9 @@ def test_a_quick_run_gives_results_table_and_figures(tmp_path, monkeypatch):
     assert all(run.scores["inside"] == run.scores["inside_exact"] for run in runs if run.activation == "exact")
     assert "| 4 | 10 | 26, 36 |" in report.markdown(table, "clamped", "inside")
     figures.plt.close(figures.inside(table))
+
+
+def test_the_committed_readme_is_what_the_committed_results_give():
+    runs, extra = report.read_results(FOLDER)
+    text = (FOLDER / "README.md").read_text()
+    assert report.fill(text, report.blocks(runs, extra)) == text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def fit(curves: list[dict[str, Any]]) -> Figure:
     x, y = draw(1, 512, torch.Generator().manual_seed(12345))
     axes.plot(x[0], y[0], ".", color="0.55", ms=3, label="observations")
     _band(axes, _curve(curves, 16, "embedded"))
-    axes.set(xlim=(-INSIDE, INSIDE), ylim=(-0.85, 1.15), xlabel="x", ylabel="y")
+    axes.set(xlim=(-INSIDE, INSIDE), ylim=(-0.85, 1.25), xlabel="x", ylabel="y")
     axes.set_title("Embedded variance, 16 hidden units, exact moments", fontsize=10)
     axes.legend(frameon=False, loc="upper right")
     return figure
@@ -89,9 +90,15 @@ def _lines(axes: Axes, table: Any, activation: str, score: str) -> None:
     axes.set_xlabel("hidden units")
 
 
+def _plain_ticks(axes: Axes, ticks: Sequence[float]) -> None:
+    """Numbers as people write them on a scale that is not linear."""
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+
+
 def inside(table: Any) -> Figure:
     """Fig. 2(a): expected NLL inside the training range."""
-    figure, row = plt.subplots(1, 3, figsize=(11.0, 4.0), layout="constrained")
+    figure, row = plt.subplots(1, 3, figsize=(11.0, 4.3), layout="constrained")
     for axes, (title, (activation, score)) in zip(row, PANELS.items(), strict=True):
         _lines(axes, table, activation, score)
         axes.axhline(IDEAL_NLL, **TRUTH)
@@ -100,12 +107,13 @@ def inside(table: Any) -> Figure:
             for head, style in STYLES.items():
                 reported = table.medians(activation, head, "reported64")
                 axes.plot(reported.keys(), reported.values(), color=style["color"], lw=1, ls=":")
-            axes.set_ylim(-1.3, 0.0)
+            axes.set_ylim(-1.4, -0.4)
     row[2].set_yscale("symlog", linthresh=1.0)
+    _plain_ticks(row[2], (-0.8, -0.4, 0, 0.4, 1, 2, 5, 10, 20, 50))
     row[0].set_ylabel("expected NLL for |x| < 0.5 (nats)")
     row[0].plot([], [], color="0.3", ls=":", lw=1, label="lowest of 10000 losses on 64 points")
     row[0].plot([], [], label=f"ideal {IDEAL_NLL:.4f}", **TRUTH)
-    row[0].legend(frameon=False, fontsize=8, loc="upper right")
+    figure.legend(*row[0].get_legend_handles_labels(), frameon=False, ncols=5, loc="outside lower center")
     return figure
 
 
@@ -114,7 +122,8 @@ def outside(table: Any) -> Figure:
     figure, row = plt.subplots(1, 2, figsize=(9.0, 4.0), layout="constrained", sharey=True)
     for axes, (activation, title) in zip(row, (("exact", "exact"), ("clamped", "clamped")), strict=True):
         _lines(axes, table, activation, "outside")
-        axes.set_yscale("symlog", linthresh=1.0)
+        axes.set_yscale("log")
+        _plain_ticks(axes, (1.5, 2, 3, 5, 10, 20, 30))
         axes.set_title(f"trained and scored {title}", fontsize=10)
     row[0].set_ylabel("expected NLL for 0.5 < |x| < 1.5 (nats)")
     row[0].legend(frameon=False, fontsize=8)
@@ -127,7 +136,7 @@ def beyond(curves: list[dict[str, Any]]) -> Figure:
     for axes, (head, style) in zip(row, STYLES.items(), strict=True):
         _band(axes, _curve(curves, 128, head))
         axes.axvspan(-INSIDE, INSIDE, color="0.5", alpha=0.12, lw=0, label="training range")
-        axes.set(xlim=(-OUTSIDE, OUTSIDE), ylim=(-5, 9), xlabel="x", title=style["label"])
+        axes.set(xlim=(-OUTSIDE, OUTSIDE), ylim=(-5, 9), xlabel="x", title=style["label"], xticks=(-1, -0.5, 0, 0.5, 1))
         axes.title.set_fontsize(10)
     row[0].set_ylabel("y, 128 hidden units, exact moments")
     row[0].legend(frameon=False, fontsize=8, loc="upper left")

@@ -162,9 +162,7 @@ def predict(activation: Activation, copies: Copies, x: Tensor) -> Moments[Tensor
     w2 = Moments(*(part[:, 2:] for part in units))
     b2 = Moments(*(part[:, None] for part in bias))
     hidden = linear_point(REPLICAS, x.unsqueeze(-1), w1, b1)
-    flat = activation(hidden.mean.flatten(), hidden.var.flatten())
-    active = Moments(*(part.view_as(hidden.mean) for part in flat))
-    return _apply_heads(linear(REPLICAS, active, w2, b2))
+    return _apply_heads(linear(REPLICAS, activation(*hidden), w2, b2))
 
 
 def _apply_heads(out: Moments[Tensor]) -> Moments[Tensor]:

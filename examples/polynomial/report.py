@@ -1,6 +1,7 @@
 """Makes the results files, the figures and the numbers in README.md.
 
-From the jobs in out/paper where all of them are there, else from the committed results.csv and results.json.
+From the jobs in out/paper where there are any, else from the committed results.csv and results.json. A size counts
+once all its jobs are done.
 """
 
 from __future__ import annotations
@@ -16,14 +17,21 @@ from typing import Any
 
 import click
 import figures
+import findings
 import numpy as np
 from networks import ACTIVATIONS, HEADS
 from run import EPOCHS, SIZES, jobs, result_file
-from training import Job
+from training import Job, curve_points
 
 HERE = Path(__file__).parent
 SCORES = ("inside", "outside", "inside_exact", "outside_exact", "last", "reported64", "true64")
-CURVE_SIZES = (16, 128)
+STDS = {
+    "std_left": -1 / 6,
+    "std_middle": 0.0,
+    "std_right": 1 / 6,
+}  # predicted std where the noise vanishes, and between
+COLUMNS = (*SCORES, *STDS)
+CURVES = (("exact", 16), ("exact", 128))  # what the figures draw
 LABELS = {"embedded": "embedded", "learned": "learned, σa² + σe²", "learned_a": "learned, σa² alone"}
 
 
@@ -39,32 +47,41 @@ class Run:
     scores: dict[str, float]
 
 
+def finished(folder: Path, epochs: int) -> list[Job]:
+    """The jobs of the sizes that are complete."""
+    sizes = [jobs((size,), epochs) for size in SIZES]
+    return [job for size in sizes if all(result_file(folder, job).exists() for job in size) for job in size]
+
+
 def collect(folder: Path, every: list[Job]) -> tuple[list[Run], dict[str, Any]]:
     """All runs, and what else the figures and the text need: predictions of typical networks, and times."""
     loaded = [(job, dict(np.load(result_file(folder, job)))) for job in every]
     runs = [run for job, result in loaded for run in _runs(job, result)]
     order = {name: k for k, name in enumerate([*ACTIVATIONS, *HEADS])}
     runs.sort(key=lambda run: (run.hidden, order[run.activation], order[run.head], run.seed))
-    seconds = {
-        kind: round(sum(float(result[kind]) for _, result in loaded)) for kind in ("cpu_seconds", "wall_seconds")
-    }
-    return runs, {"seconds": seconds, "curves": _curves(loaded, runs)}
+    seconds = sum(float(result["cpu_seconds"]) for _, result in loaded)
+    return runs, {"cpu_seconds": round(seconds), "curves": _curves(loaded, runs)}
 
 
 def _runs(job: Job, result: dict[str, Any]) -> Iterable[Run]:
     for h, head in enumerate(HEADS):
         for s, seed in enumerate(job.seeds):
-            scores = {name: round(float(result[name][h, s]), 5) for name in SCORES}
-            yield Run(job.hidden, job.activation, head, seed, int(result["best_epoch"][h, s]), scores)
+            scores = {name: float(result[name][h, s]) for name in SCORES} | _stds(result["curve_var"][h, s])
+            rounded = {name: round(value, 5) for name, value in scores.items()}
+            yield Run(job.hidden, job.activation, head, seed, int(result["best_epoch"][h, s]), rounded)
+
+
+def _stds(curve: Any) -> dict[str, float]:
+    return {name: float(np.interp(x, curve_points(), np.sqrt(curve))) for name, x in STDS.items()}
 
 
 def _curves(loaded: list[tuple[Job, dict[str, Any]]], runs: list[Run]) -> list[dict[str, Any]]:
-    """The predictions of the network in the middle of its seeds, for the sizes that are drawn."""
+    """The predictions of the network in the middle of its seeds, where it is drawn."""
     found = []
     for job, result in loaded:
         for h, head in enumerate(HEADS):
             typical = _typical(select(runs, job.hidden, job.activation, head))
-            if job.hidden in CURVE_SIZES and typical.seed in job.seeds:
+            if (job.activation, job.hidden) in CURVES and typical.seed in job.seeds:
                 s = job.seeds.index(typical.seed)
                 arrays = {key: np.round(result[f"curve_{key}"][h, s], 5).tolist() for key in ("mean", "var")}
                 found.append(dict(hidden=job.hidden, activation=job.activation, head=head, seed=typical.seed, **arrays))
@@ -85,10 +102,10 @@ def write_results(runs: list[Run], extra: dict[str, Any], folder: Path) -> None:
     """results.csv, a row for each run, and results.json."""
     with (folder / "results.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["hidden", "activation", "head", "seed", "parameters", "best_epoch", *SCORES])
+        writer.writerow(["hidden", "activation", "head", "seed", "parameters", "best_epoch", *COLUMNS])
         for run in runs:
             parameters = HEADS[run.head].parameters(run.hidden)
-            scores = [run.scores[name] for name in SCORES]
+            scores = [run.scores[name] for name in COLUMNS]
             writer.writerow([run.hidden, run.activation, run.head, run.seed, parameters, run.best_epoch, *scores])
     (folder / "results.json").write_text(json.dumps(extra, separators=(",", ":")) + "\n")
 
@@ -103,7 +120,7 @@ def read_results(folder: Path) -> tuple[list[Run], dict[str, Any]]:
                 row["head"],
                 int(row["seed"]),
                 int(row["best_epoch"]),
-                {name: float(row[name]) for name in SCORES},
+                {name: float(row[name]) for name in COLUMNS},
             )
             for row in csv.DictReader(file)
         ]
@@ -167,14 +184,18 @@ def fill(text: str, blocks: dict[str, str]) -> str:
     return text
 
 
-def tables(table: Table) -> dict[str, str]:
-    """The tables of README.md."""
+def blocks(runs: list[Run], extra: dict[str, Any]) -> dict[str, str]:
+    """The generated parts of README.md."""
+    table = Table(runs)
     return {
+        "short": findings.short(table),
         "inside-exact": markdown(table, "exact", "inside"),
         "outside-exact": markdown(table, "exact", "outside"),
         "inside-clamped": markdown(table, "clamped", "inside"),
         "rescored-clamped": markdown(table, "clamped", "inside_exact"),
         "outside-clamped": markdown(table, "clamped", "outside"),
+        "findings": findings.compared_with_the_paper(table),
+        "seconds": findings.times(extra["cpu_seconds"]),
     }
 
 
@@ -184,14 +205,13 @@ def tables(table: Table) -> dict[str, str]:
 @click.option("--out", type=click.Path(path_type=Path), default=HERE, show_default=True)
 def main(folder: Path, epochs: int, out: Path) -> None:
     """Rewrite the results files, the figures and the numbers in README.md."""
-    every = jobs(SIZES, epochs)
-    if all(result_file(folder, job).exists() for job in every):
-        write_results(*collect(folder, every), out)
+    done = finished(folder, epochs)
+    if done:
+        write_results(*collect(folder, done), out)
     runs, extra = read_results(out)
-    table = Table(runs)
-    figures.draw_all(table, extra["curves"], out)
+    figures.draw_all(Table(runs), extra["curves"], out)
     readme = out / "README.md"
-    readme.write_text(fill(readme.read_text(), tables(table)))
+    readme.write_text(fill(readme.read_text(), blocks(runs, extra)))
 
 
 if __name__ == "__main__":

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import io
 import multiprocessing
+import os
 import queue
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import numpy as np
@@ -22,6 +23,12 @@ from training import BATCH, Job, train
 SIZES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 EPOCHS = 10_000
 LARGEST = 200_000  # elements of a job's hidden layer: more would leave the cache
+WORKER_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    # Freed tensors stay in the process; else the C library returns them and the kernel zeroes new pages every epoch.
+    "MALLOC_MMAP_THRESHOLD_": "33554432",  # the largest that is accepted
+    "MALLOC_TRIM_THRESHOLD_": "1000000000",
+}
 
 _progress: Any = None
 
@@ -55,7 +62,7 @@ def run_job(job: Job, folder: Path) -> None:
     """Trains and writes the result in one step."""
     result = train(job, lambda epochs: _progress.put(epochs * job.cost / job.epochs) if _progress else None)
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **result)
+    np.savez_compressed(buffer, **cast("dict[str, Any]", result))
     part = result_file(folder, job).with_suffix(".part")
     part.write_bytes(buffer.getvalue())
     part.replace(result_file(folder, job))
@@ -68,6 +75,7 @@ def _connect(progress: Any) -> None:
 
 def run(todo: list[Job], folder: Path, workers: int) -> None:
     """Runs the jobs in processes of their own and shows how far they are."""
+    os.environ.update(WORKER_ENVIRONMENT)
     context = multiprocessing.get_context("spawn")
     progress = context.Queue()
     columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())

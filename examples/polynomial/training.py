@@ -6,7 +6,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -84,10 +83,10 @@ def train(job: Job, report: Callable[[int], None] = lambda epochs: None) -> Resu
     wall, cpu = time.perf_counter(), time.process_time()
     copies = Copies(*(part.requires_grad_() for part in initial(job.hidden, job.seeds)))
     optimizer = torch.optim.AdamW(copies, fused=True, **ADAMW)
-    activation, noise = fast(job.activation), torch.Generator().manual_seed(10**6 + job.seeds[0])
+    score, noise = batch_nll(job.activation), torch.Generator().manual_seed(10**6 + job.seeds[0])
     on_grid, on_batch, history = Best.start(copies), Best.start(copies), []
     for epoch, (x, y) in enumerate(batches(job)):
-        nll = gaussian_nll(predict(activation, copies, x), y, "none", check=False).mean(1)
+        nll = score(copies, x, y)
         on_batch.update(nll.detach(), epoch, copies)  # drawn afresh, so also a validation on 64 points
         loss = nll.sum() + weighted_kl(copies, epoch, job.epochs, noise)
         optimizer.zero_grad()
@@ -101,14 +100,17 @@ def train(job: Job, report: Callable[[int], None] = lambda epochs: None) -> Resu
     return {**_result(job, copies, on_grid, on_batch, history), **{k: np.asarray(v) for k, v in seconds.items()}}
 
 
-@cache
-def fast(activation: str) -> Activation:
-    """The activation compiled to one loop, for any number of elements; as it is where there is no C++ compiler."""
+def batch_nll(activation: str) -> Callable[[Copies, Tensor, Tensor], Tensor]:
+    """The mean NLL of each copy on its batch: compiled to a few loops, or plain where there is no C++ compiler."""
     formula = ACTIVATIONS[activation]
+
+    def nll(copies: Copies, x: Tensor, y: Tensor) -> Tensor:
+        return gaussian_nll(predict(formula, copies, x), y, "none", check=False).mean(1)
+
     if shutil.which("g++") is None:
-        return formula
-    compiled = torch.compile(formula, dynamic=True)
-    return lambda mean, var: compiled(mean, var)
+        return nll
+    torch.compiler.reset()  # a process may compile the same function for a few shapes only, and each job has its own
+    return torch.compile(nll, dynamic=False)
 
 
 def batches(job: Job) -> Iterator[tuple[Tensor, Tensor]]:
