@@ -18,7 +18,7 @@ SIZES = (10**4, 10**5, 10**6, 10**7)
 
 def main() -> None:
     """One process for each size and form, so that peaks of memory are separate."""
-    print("| weights | form | export s | peak MB | files MB | compile s |\n|---|---|---|---|---|---|")
+    print("| weights | form | export s | memory MB | files MB | compile s |\n|---|---|---|---|---|---|")
     for count in map(int, sys.argv[1:]) if len(sys.argv) > 1 else SIZES:
         for form in ("source", "binary"):
             command = [sys.executable, __file__, "--one", str(count), form]
