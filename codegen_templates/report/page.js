@@ -1,0 +1,151 @@
+"use strict";
+/* Runs the model of the page and draws a slice of its prediction along each input. */
+(async function () {
+  const holder = document.getElementById("live-data");
+  if (!holder || typeof WebAssembly === "undefined") return;
+  const data = JSON.parse(holder.textContent);
+  const bytes = Uint8Array.from(atob(data.wasm), (c) => c.charCodeAt(0));
+  const { exports } = (await WebAssembly.instantiate(bytes, {})).instance;
+  const memory = (name, length) => new Float32Array(exports.memory.buffer, exports[name].value, length);
+  const input = memory("input", data.inputs.length);
+  const mean = memory("mean", data.outputs.length);
+  const variance = memory("variance", data.outputs.length);
+
+  const STEPS = 120, MARGIN = { left: 52, right: 10, top: 8, bottom: 24 };
+  const at = data.inputs.map((i) => (i.low + i.high) / 2);
+  let output = 0;
+
+  function predict(values) {
+    input.set(values);
+    return exports.predict() === 0 ? { mean: mean[output], sd: Math.sqrt(variance[output]) } : null;
+  }
+
+  const round = (value, step) => {
+    const digits = Math.max(0, Math.min(12, 2 - Math.floor(Math.log10(Math.abs(step) || 1))));
+    return Math.abs(value) >= 1e6 || (step && step < 1e-5) ? value.toPrecision(4) : value.toFixed(digits);
+  };
+
+  function ticks(low, high, most) {
+    const raw = (high - low) / most, power = 10 ** Math.floor(Math.log10(raw));
+    const step = power * [1, 2, 5, 10].find((m) => m * power >= raw);
+    const list = [];
+    for (let i = Math.ceil(low / step); i * step <= high + step * 1e-9; i++) list.push(i * step);
+    const digits = Math.max(0, Math.min(12, -Math.floor(Math.log10(step) + 1e-9)));
+    const big = Math.max(Math.abs(low), Math.abs(high));
+    return list.map((v) => [v, big >= 1e5 || step < 1e-4 ? Number(v.toPrecision(3)).toExponential() : v.toFixed(digits)]);
+  }
+
+  function make(tag, attributes, parent) {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const key in attributes) element.setAttribute(key, attributes[key]);
+    if (parent) parent.append(element);
+    return element;
+  }
+
+  function slice(index) {
+    const { from, to } = data.inputs[index], values = at.slice(), rows = [];
+    for (let i = 0; i <= STEPS; i++) {
+      values[index] = from + ((to - from) * i) / STEPS;
+      const answer = predict(values);
+      if (answer) rows.push([values[index], answer.mean, answer.sd]);
+    }
+    return rows;
+  }
+
+  function bounds(all) {
+    let low = Infinity, high = -Infinity;
+    for (const rows of all) for (const [, m, s] of rows) { low = Math.min(low, m - 2 * s); high = Math.max(high, m + 2 * s); }
+    for (const point of data.points) { low = Math.min(low, point[1 + output]); high = Math.max(high, point[1 + output]); }
+    const pad = 0.04 * (high - low) || 1;
+    return [low - pad, high + pad];
+  }
+
+  function draw(view, rows, [low, high]) {
+    const { svg, spec, index } = view, width = view.box.clientWidth || 320, height = Math.round(Math.min(340, Math.max(200, width * 0.55)));
+    const x = (v) => MARGIN.left + ((v - spec.from) / (spec.to - spec.from)) * (width - MARGIN.left - MARGIN.right);
+    const y = (v) => height - MARGIN.bottom - ((v - low) / (high - low)) * (height - MARGIN.top - MARGIN.bottom);
+    svg.replaceChildren();
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    for (const [v, text] of ticks(low, high, height / 55)) {
+      make("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(v), y2: y(v) }, svg);
+      make("text", { x: MARGIN.left - 6, y: y(v) + 4, "text-anchor": "end" }, svg).textContent = text;
+    }
+    for (const [v, text] of ticks(spec.from, spec.to, width / 90))
+      make("text", { x: x(v), y: height - 7, "text-anchor": "middle" }, svg).textContent = text;
+    const line = (sign) => rows.map(([v, m, s]) => `${x(v).toFixed(1)} ${y(m + sign * s).toFixed(1)}`);
+    for (const k of [2, 1]) make("path", { class: `b${k}`, d: `M${line(k).join("L")}L${line(-k).reverse().join("L")}Z` }, svg);
+    for (const edge of [spec.low, spec.high]) make("path", { class: "range", d: `M${x(edge)} ${MARGIN.top}V${height - MARGIN.bottom}` }, svg);
+    if (data.points.length) {
+      const dots = make("g", { class: "dots" }, svg);
+      for (const point of data.points) make("circle", { cx: x(point[0]), cy: y(point[1 + output]), r: 2 }, dots);
+    }
+    make("path", { class: "mean", d: `M${line(0).join("L")}` }, svg);
+    const now = predict(at);
+    make("path", { class: "here", d: `M${x(at[index])} ${MARGIN.top}V${height - MARGIN.bottom}` }, svg);
+    if (now) {
+      make("path", { class: "bar", d: `M${x(at[index])} ${y(now.mean - 2 * now.sd)}V${y(now.mean + 2 * now.sd)}` }, svg);
+      make("circle", { class: "dot", cx: x(at[index]), cy: y(now.mean), r: 7 }, svg);
+    }
+    view.slider.value = at[index];
+    view.shown.textContent = round(at[index], (spec.to - spec.from) / 100);
+    view.toInput = (pixel) => spec.from + ((pixel * (width / svg.getBoundingClientRect().width) - MARGIN.left) / (width - MARGIN.left - MARGIN.right)) * (spec.to - spec.from);
+  }
+
+  function say() {
+    const now = predict(at), answer = document.getElementById("live-answer");
+    if (!now) { answer.textContent = "The model gives no answer here."; return; }
+    const bold = document.createElement("b");
+    bold.textContent = round(now.mean, now.sd / 10);
+    const outside = data.inputs.some((spec, i) => at[i] < spec.low || at[i] > spec.high);
+    answer.replaceChildren(`${data.outputs[output]}: `, bold, ` ± ${round(now.sd, now.sd / 10)}`,
+      ` · 95 % between ${round(now.mean - 1.96 * now.sd, now.sd / 10)} and ${round(now.mean + 1.96 * now.sd, now.sd / 10)} `);
+    if (outside) {
+      const far = document.createElement("span");
+      far.className = "far";
+      far.textContent = "outside the range";
+      answer.append(far);
+    }
+    answer.dataset.mean = now.mean;
+    answer.dataset.sd = now.sd;
+  }
+
+  function refresh() {
+    const all = views.map((view) => slice(view.index)), range = bounds(all);
+    views.forEach((view, i) => draw(view, all[i], range));
+    say();
+  }
+
+  function move(index, value) {
+    const { from, to } = data.inputs[index];
+    at[index] = Math.min(to, Math.max(from, value));
+    refresh();
+  }
+
+  function build(spec, index) {
+    const box = document.createElement("div"), svg = make("svg", { role: "img" });
+    const label = document.createElement("label"), name = document.createElement("span");
+    const slider = document.createElement("input"), shown = document.createElement("output");
+    box.className = "live";
+    name.textContent = spec.name;
+    svg.setAttribute("aria-label", `prediction along ${spec.name}`);
+    Object.assign(slider, { type: "range", min: spec.from, max: spec.to, step: "any" });
+    slider.addEventListener("input", () => move(index, Number(slider.value)));
+    label.append(name, slider, shown);
+    box.append(svg, label);
+    const view = { box, svg, slider, shown, spec, index };
+    const follow = (event) => move(index, view.toInput(event.clientX - svg.getBoundingClientRect().left));
+    svg.addEventListener("pointerdown", (event) => { svg.setPointerCapture(event.pointerId); follow(event); });
+    svg.addEventListener("pointermove", (event) => { if (svg.hasPointerCapture(event.pointerId)) follow(event); });
+    document.getElementById("live-plots").append(box);
+    return view;
+  }
+
+  const views = data.inputs.map(build);
+  const chooser = document.getElementById("live-output");
+  if (chooser) chooser.addEventListener("change", () => { output = Number(chooser.value); refresh(); });
+  document.getElementById("live").hidden = false;
+  document.getElementById("live-off").hidden = true;
+  new ResizeObserver(refresh).observe(document.getElementById("live-plots"));
+  window.addEventListener("beforeprint", refresh);
+  refresh();
+})();
