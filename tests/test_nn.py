@@ -126,3 +126,21 @@ def test_a_layer_without_bias_has_none():
 def test_nonsense_gets_a_clear_error(call, message):
     with pytest.raises(LbnnError, match=message):
         call()
+
+
+def test_every_kind_of_layer_compiles_without_a_graph_break():
+    model = bnn.Sequential(
+        bnn.Standardize(0.5, 2.0),
+        bnn.Conv2d(1, 4, 3, padding=1),
+        bnn.BatchNorm(4),
+        bnn.LeakyReLU(0.1),
+        bnn.AvgPool2d(2),
+        bnn.AvgPool2d(3, 2, 1, ceil_mode=True, count_include_pad=False),
+        bnn.ZeroPad2d(1),
+        bnn.Flatten(),
+        bnn.Linear(4 * 25, 4),
+        bnn.VarianceHead(),
+    ).eval()
+    x = torch.randn(2, 1, 8, 8)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(tuple(compiled(x)), tuple(model(x)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from lbnn import ops
 from lbnn.graph import INPUT, Graph, Node
 from lbnn.moments import Moments
-from lbnn.ops import ConvGeometry, TailRow, Window
+from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
 from lbnn.special import numpy_tail_moments
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -36,9 +37,9 @@ class NumpyNamespace:
         mean: Array = view.mean(axis=axes)
         return mean
 
-    def scale(self, x: Array, factors: Array) -> Array:
+    def scale(self, x: Array, factors: AxisFactors) -> Array:
         """Known factors."""
-        return x * factors
+        return x * outer_product(factors)
 
     def pad(self, x: Array, padding: tuple[tuple[int, int], ...]) -> Array:
         """Zeros around."""
@@ -91,6 +92,11 @@ class NumpyNamespace:
         """Both halves of the features."""
         k = x.shape[1] // 2
         return x[:, :k], x[:, k:]
+
+
+def outer_product(factors: AxisFactors) -> Array:
+    """One factor for each position: the product of those along the axes."""
+    return reduce(np.multiply.outer, (np.array(along) for along in factors))
 
 
 def _spatial_axes(rank: int) -> tuple[int, ...]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbnn.ops import ConvGeometry, TailRow, Window
+from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
 from lbnn.special import torch_tail_moments
 
 EMPTY_TAIL = 38.0
@@ -44,11 +44,14 @@ class TorchNamespace:
             return F.avg_pool1d(padded, window.kernel, window.stride)
         return F.avg_pool2d(padded, window.kernel, window.stride)
 
-    def scale(self, x: Tensor, factors: np.ndarray[Any, Any]) -> Tensor:
-        """Known factors."""
-        if np.all(factors == factors.flat[0]):
-            return x if factors.flat[0] == 1.0 else x * float(factors.flat[0])
-        return x * torch.as_tensor(factors, dtype=x.dtype, device=x.device)
+    def scale(self, x: Tensor, factors: AxisFactors) -> Tensor:
+        """Known factors: one number where all positions have the same, which is the usual case."""
+        if all(len(set(along)) == 1 for along in factors):
+            factor = math.prod([along[0] for along in factors])
+            return x if factor == 1.0 else x * factor
+        for axis, along in enumerate(reversed(factors)):
+            x = x * x.new_tensor(along).reshape((-1,) + (1,) * axis)
+        return x
 
     def pad(self, x: Tensor, padding: tuple[tuple[int, int], ...]) -> Tensor:
         """Zeros around."""

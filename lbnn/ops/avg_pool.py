@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import product
 from typing import Any
 
-import numpy as np
 import torch.nn.functional as F
 
 from lbnn.errors import LbnnError
 from lbnn.moments import Moments
 from lbnn.ops.base import Op, Sample, register
-from lbnn.ops.namespace import Namespace, Shape, Window
+from lbnn.ops.namespace import AxisFactors, Namespace, Shape, Window
 
 
 def avg_pool(
@@ -26,10 +24,10 @@ def avg_pool(
 ) -> Moments[Any]:
     """E' = sum(E) / n;  V' = sum(V) / n^2, n the divisor at that position."""
     spatial = tuple(x.mean.shape[-len(kernel_size) :])
-    window, divisor = windows(spatial, kernel_size, stride, padding, ceil_mode, count_include_pad)
+    window, counts = windows(spatial, kernel_size, stride, padding, ceil_mode, count_include_pad)
     return Moments(
-        xp.scale(xp.window_mean(x.mean, window), window.size / divisor),
-        xp.scale(xp.window_mean(x.var, window), window.size / divisor**2),
+        xp.scale(xp.window_mean(x.mean, window), factors(window, counts, power=1)),
+        xp.scale(xp.window_mean(x.var, window), factors(window, counts, power=2)),
     )
 
 
@@ -44,35 +42,43 @@ def avg_pool_point(
 ) -> Any:
     """The plain average of known values."""
     spatial = tuple(x.shape[-len(kernel_size) :])
-    window, divisor = windows(spatial, kernel_size, stride, padding, ceil_mode, count_include_pad)
-    return xp.scale(xp.window_mean(x, window), window.size / divisor)
+    window, counts = windows(spatial, kernel_size, stride, padding, ceil_mode, count_include_pad)
+    return xp.scale(xp.window_mean(x, window), factors(window, counts, power=1))
 
 
-@lru_cache(maxsize=256)
+Counts = tuple[Shape, ...]
+"""For each spatial axis the elements that each window counts along it; n is their product."""
+
+
 def windows(
     spatial: Shape, kernel_size: Shape, stride: Shape, padding: Shape, ceil_mode: bool, count_include_pad: bool
-) -> tuple[Window, np.ndarray[Any, Any]]:
-    """The window with the padding that ceil mode adds at the end, and the divisor at each output position.
+) -> tuple[Window, Counts]:
+    """The window with the padding that ceil mode adds at the end, and what each position counts.
 
     torch counts the declared padding if asked to, never what ceil mode adds behind it.
     """
     axes = [
         _axis(*axis, ceil_mode, count_include_pad) for axis in zip(spatial, kernel_size, stride, padding, strict=True)
     ]
-    divisor = np.array([float(np.prod(counts)) for counts in product(*(counts for _, counts in axes))])
-    window = Window(kernel_size, stride, tuple(pads for pads, _ in axes))
-    return window, divisor.reshape([len(counts) for _, counts in axes])
+    return Window(kernel_size, stride, tuple(pads for pads, _ in axes)), tuple(counts for _, counts in axes)
+
+
+def factors(window: Window, counts: Counts, power: int) -> AxisFactors:
+    """window.size / n^power, as one factor for each position of each axis."""
+    return tuple(
+        tuple(extent / count**power for count in along) for extent, along in zip(window.kernel, counts, strict=True)
+    )
 
 
 def _axis(
     size: int, extent: int, jump: int, pad: int, ceil_mode: bool, count_pad: bool
-) -> tuple[tuple[int, int], list[int]]:
+) -> tuple[tuple[int, int], Shape]:
     """Padding (before, after) and the counted elements of each window along one axis."""
     number = pooled_size(size, extent, jump, pad, ceil_mode)
     after = max(0, (number - 1) * jump + extent - pad - size)
     starts = [i * jump - pad for i in range(number)]
     low, high = (-pad, size + pad) if count_pad else (0, size)
-    return (pad, after), [min(start + extent, high) - max(start, low) for start in starts]
+    return (pad, after), tuple(min(start + extent, high) - max(start, low) for start in starts)
 
 
 def pooled_size(size: int, extent: int, jump: int, pad: int, ceil_mode: bool) -> int:

@@ -14,6 +14,9 @@ Shape = tuple[int, ...]
 TailRow = tuple[float, float, float, float]
 """Coefficients of 1, Q, I1 and J2 in one linear combination of the normal tail's moments."""
 
+AxisFactors = tuple[tuple[float, ...], ...]
+"""For each spatial axis a factor for each position along it."""
+
 
 @dataclass(frozen=True)
 class Window:
@@ -44,8 +47,8 @@ class Namespace(Protocol):
     def window_mean(self, x: Any, window: Window) -> Any:
         """The sum under each window, zeros outside, divided by `window.size`."""
 
-    def scale(self, x: Any, factors: Any) -> Any:
-        """x times a numpy array of known factors that broadcasts over the last axes."""
+    def scale(self, x: Any, factors: AxisFactors) -> Any:
+        """x times the product of the factors of its position along each spatial axis."""
 
     def pad(self, x: Any, padding: tuple[tuple[int, int], ...]) -> Any:
         """Zeros before and after each spatial axis."""

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from lbnn.backends.numpy import outer_product
 from lbnn.backends.onnx.symbols import BATCH, Extents, Recorder, Symbol
-from lbnn.ops import ConvGeometry, TailRow, Window
+from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
 from lbnn.special import TAIL_NODES, TAIL_WEIGHTS
 
 TINY = 1e-30
@@ -82,9 +83,9 @@ class OnnxNamespace:
             return total * (1.0 / window.size)
         return out.like(self.recorder.node("AveragePool", [x.name], count_include_pad=1, **attributes))
 
-    def scale(self, x: Symbol, factors: Array) -> Symbol:
+    def scale(self, x: Symbol, factors: AxisFactors) -> Symbol:
         """Known factors."""
-        return x * factors
+        return x * outer_product(factors)
 
     def pad(self, x: Symbol, padding: tuple[tuple[int, int], ...]) -> Symbol:
         """Zeros around."""
