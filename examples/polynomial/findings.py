@@ -105,9 +105,12 @@ def _outside(table: Any) -> str:
     {listed(ahead(table, "exact", "embedded", "learned_a", "outside"), table)}** (exact moments; medians from 8 units
     on: embedded {span(medians(table, "exact", "embedded", "outside", 8))}, σa² + σe²
     {span(medians(table, "exact", "learned", "outside", 8))}, σa² alone
-    {span(medians(table, "exact", "learned_a", "outside", 8))}). None of them knows that it is outside: the KL has no
-    weight after the first epochs, so nothing asks for doubt where there are no data. What they say there is the
-    continuation of what fits inside, and the noise happens to grow towards the edges."""
+    {span(medians(table, "exact", "learned_a", "outside", 8))}). With the clamp, as in the paper, it is lower than
+    σa² + σe² at {listed(ahead(table, "clamped", "embedded", "learned", "outside"), table)} and lower than σa² alone at
+    {listed(ahead(table, "clamped", "embedded", "learned_a", "outside"), table)}. None of
+    them knows that it is outside: the KL has no weight after the first epochs, so nothing
+    asks for doubt where there are no data. What they say there is the continuation of what fits
+    inside, and the noise happens to grow towards the edges."""
 
 
 def _clamp(table: Any) -> str:
