@@ -14,6 +14,7 @@
  *   LBNN_USE_LIBM        exp, log1p and the normal CDF from libm; without it sqrtf is all we take.
  *   LBNN_STRICT          the same bits on every machine: no fused multiply-add, one order of summation.
  *   LBNN_NO_SIMD         plain C even where the compiler could use vector registers.
+ *   LBNN_MEAN_ONLY       the plain network of the means, to see what the variances cost: none is stored.
  *   LBNN_BLOCK           outputs computed together, 4 or 8 (chosen below to suit the processor).
  *
  * C99 and C++11; no static state, no allocation, no double.
@@ -104,6 +105,13 @@ LBNN_KERNEL const char *lbnn_status_message(lbnn_status status)
 #else
 #pragma GCC optimize("fp-contract=off")
 #endif
+#endif
+
+/* With LBNN_MEAN_ONLY no kernel stores a variance, and the compiler leaves out whatever led to one. */
+#ifdef LBNN_MEAN_ONLY
+enum { LBNN_VARIANCE = 0 };
+#else
+enum { LBNN_VARIANCE = 1 };
 #endif
 
 /* ---- block width ------------------------------------------------------------------------------- */

@@ -85,9 +85,21 @@ LBNN_INLINE lbnn_moments lbnn_leaky_relu_clamped_of(lbnn_moments in, float slope
     return out;
 }
 
+/* max(x, l x) */
+LBNN_KERNEL void lbnn_leaky_relu_point(float *x, int n, float slope)
+{
+    for (int i = 0; i < n; i++) {
+        x[i] = x[i] < 0.0f ? slope * x[i] : x[i];
+    }
+}
+
 /* The moments of max(a, l a) for a ~ N(E, V). */
 LBNN_KERNEL void lbnn_leaky_relu(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n, float slope)
 {
+    if (!LBNN_VARIANCE) {
+        lbnn_leaky_relu_point(mean, n, slope);
+        return;
+    }
     const lbnn_tail_odd c = lbnn_tail_prepare();
     for (int i = 0; i < n; i += LBNN_LANES) {
         lbnn_moments x;
@@ -103,6 +115,10 @@ LBNN_KERNEL void lbnn_leaky_relu(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT
 LBNN_KERNEL void lbnn_leaky_relu_clamped(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n,
                                          float slope, float clamp)
 {
+    if (!LBNN_VARIANCE) {
+        lbnn_leaky_relu_point(mean, n, slope);
+        return;
+    }
     const lbnn_tail_odd c = lbnn_tail_prepare();
     for (int i = 0; i < n; i += LBNN_LANES) {
         lbnn_moments x;
@@ -111,14 +127,6 @@ LBNN_KERNEL void lbnn_leaky_relu_clamped(float *LBNN_RESTRICT mean, float *LBNN_
         x = lbnn_leaky_relu_clamped_of(x, slope, clamp, c);
         lbnn_lanes_store(mean + i, x.mean, n - i);
         lbnn_lanes_store(var + i, x.var, n - i);
-    }
-}
-
-/* max(x, l x) */
-LBNN_KERNEL void lbnn_leaky_relu_point(float *x, int n, float slope)
-{
-    for (int i = 0; i < n; i++) {
-        x[i] = x[i] < 0.0f ? slope * x[i] : x[i];
     }
 }
 

@@ -200,7 +200,9 @@ LBNN_INLINE void lbnn_conv_lanes(int kind, const float *in_mean, const float *in
         }
     }
     lbnn_lanes_store(out_mean, mean, LBNN_LANES);
-    lbnn_lanes_store(out_var, var, LBNN_LANES);
+    if (LBNN_VARIANCE) {
+        lbnn_lanes_store(out_var, var, LBNN_LANES);
+    }
 }
 
 /* One row of one output channel, stride 1: edges pixel by pixel, the inside in lanes, the last of which may
@@ -227,8 +229,7 @@ LBNN_INLINE void lbnn_conv_row_one(int kind, const float *in_mean, const float *
         const lbnn_span x = lbnn_span_of(column - s->padding_width, s->kernel_width, s->dilation_width,
                                          s->in_width);
         const lbnn_sum sum = lbnn_conv_pixel_one(kind, in_mean, in_var, w, 1, s, channels, y, x);
-        out_mean[column] = sum.mean;
-        out_var[column] = sum.var;
+        lbnn_sum_store(sum, out_mean + column, out_var + column);
     }
 }
 #endif
@@ -267,8 +268,7 @@ LBNN_INLINE void lbnn_conv_block(int kind, const float *in_mean, const float *in
             }
             for (; o < width; o++) {
                 const lbnn_sum sum = lbnn_conv_pixel_one(kind, in_mean, in_var, w + o, width, s, channels, y, x);
-                mean[o * plane] = sum.mean;
-                var[o * plane] = sum.var;
+                lbnn_sum_store(sum, mean + o * plane, var + o * plane);
             }
         }
     }

@@ -30,8 +30,7 @@ LBNN_INLINE void lbnn_linear_block(int kind, const float *in_mean, const float *
     for (; o < width; o++) {
         const lbnn_sum sum = lbnn_sum_run(lbnn_sum_bias(w + o, width), kind, in_mean, in_var, 1, rows + o,
                                           width, in_len);
-        out_mean[o] = sum.mean;
-        out_var[o] = sum.var;
+        lbnn_sum_store(sum, out_mean + o, out_var + o);
     }
 }
 

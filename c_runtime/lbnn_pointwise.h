@@ -30,7 +30,9 @@ LBNN_KERNEL void lbnn_affine(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var
         const float s2 = s * s;
         for (int i = 0; i < plane; i++) {
             *mean = s * *mean + t;
-            *var = s2 * *var;
+            if (LBNN_VARIANCE) {
+                *var = s2 * *var;
+            }
             mean++;
             var++;
         }
@@ -94,7 +96,9 @@ LBNN_KERNEL void lbnn_add(const float *a_mean, const float *a_var, const float *
                             float *out_mean, float *out_var, int n)
 {
     lbnn_add_points(a_mean, b_mean, out_mean, n);
-    lbnn_add_points(a_var, b_var, out_var, n);
+    if (LBNN_VARIANCE) {
+        lbnn_add_points(a_var, b_var, out_var, n);
+    }
 }
 
 /* E' = E + x;  V' = V */
@@ -102,7 +106,7 @@ LBNN_KERNEL void lbnn_shift(const float *a_mean, const float *a_var, const float
                               float *out_var, int n)
 {
     lbnn_add_points(a_mean, point, out_mean, n);
-    if (out_var != a_var) {
+    if (LBNN_VARIANCE && out_var != a_var) {
         lbnn_copy(a_var, out_var, n);
     }
 }
@@ -110,7 +114,7 @@ LBNN_KERNEL void lbnn_shift(const float *a_mean, const float *a_var, const float
 /* V' = 0 */
 LBNN_KERNEL void lbnn_lift(float *var, int n)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; LBNN_VARIANCE && i < n; i++) {
         var[i] = 0.0f;
     }
 }
@@ -171,11 +175,13 @@ LBNN_KERNEL int lbnn_is_variance(const float *x, int n)
 LBNN_KERNEL lbnn_status lbnn_emit(const float *in_mean, const float *in_var, float *out_mean, float *out_var,
                                     int n)
 {
-    if (!lbnn_is_finite(in_mean, n) || !lbnn_is_variance(in_var, n)) {
+    if (!lbnn_is_finite(in_mean, n) || (LBNN_VARIANCE && !lbnn_is_variance(in_var, n))) {
         return LBNN_ERROR_OUTPUT;
     }
     lbnn_copy(in_mean, out_mean, n);
-    lbnn_copy(in_var, out_var, n);
+    if (LBNN_VARIANCE) {
+        lbnn_copy(in_var, out_var, n);
+    }
     return LBNN_OK;
 }
 

@@ -90,7 +90,9 @@ LBNN_KERNEL void lbnn_avg_pool(const float *in_mean, const float *in_var, float 
                                const lbnn_pool_shape *shape)
 {
     lbnn_pool_planes(in_mean, out_mean, shape, 0);
-    lbnn_pool_planes(in_var, out_var, shape, 1);
+    if (LBNN_VARIANCE) {
+        lbnn_pool_planes(in_var, out_var, shape, 1);
+    }
 }
 
 /* x' = sum(x) / n */
@@ -104,7 +106,9 @@ LBNN_KERNEL void lbnn_avg_pool_2x2(const float *in_mean, const float *in_var, fl
                                    const lbnn_pool_shape *shape)
 {
     lbnn_pool_planes_2x2(in_mean, out_mean, shape, 0.25f);
-    lbnn_pool_planes_2x2(in_var, out_var, shape, 0.0625f);
+    if (LBNN_VARIANCE) {
+        lbnn_pool_planes_2x2(in_var, out_var, shape, 0.0625f);
+    }
 }
 
 /* x' = sum(x) / 4 */

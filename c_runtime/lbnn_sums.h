@@ -78,6 +78,14 @@ LBNN_INLINE lbnn_sum lbnn_sum_add(lbnn_sum sum, int kind, lbnn_input x, const fl
     return sum;
 }
 
+LBNN_INLINE void lbnn_sum_store(lbnn_sum sum, float *mean, float *var)
+{
+    *mean = sum.mean;
+    if (LBNN_VARIANCE) {
+        *var = sum.var;
+    }
+}
+
 /* ---- a block of outputs --------------------------------------------------------------------------
  *
  * With vector registers the block is one of them; without, it is named scalars, which the compiler keeps
@@ -115,12 +123,14 @@ LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int st
 {
     if (step == 1) {
         lbnn_lanes_store(mean, sums.mean, n);
-        lbnn_lanes_store(var, sums.var, n);
+        if (LBNN_VARIANCE) {
+            lbnn_lanes_store(var, sums.var, n);
+        }
         return;
     }
     for (int i = 0; i < LBNN_BLOCK && i < n; i++) {
-        mean[i * step] = sums.mean[i];
-        var[i * step] = sums.var[i];
+        const lbnn_sum sum = {sums.mean[i], sums.var[i]};
+        lbnn_sum_store(sum, mean + i * step, var + i * step);
     }
 }
 
@@ -130,12 +140,6 @@ LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int st
 typedef struct {
     lbnn_sum a, b, c, d;
 } lbnn_four;
-
-LBNN_INLINE void lbnn_sum_store(lbnn_sum sum, float *mean, float *var)
-{
-    *mean = sum.mean;
-    *var = sum.var;
-}
 
 /* Sum i goes to mean[i * step] and var[i * step], for the first n or all if n is larger. */
 LBNN_INLINE void lbnn_four_store(lbnn_four sums, float *mean, float *var, int step, int n)
