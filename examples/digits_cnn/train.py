@@ -241,8 +241,9 @@ def _draw_digits(figure, sets, moments, limit) -> None:  # type: ignore[no-untyp
             ax.imshow(sets[name][i, 0], cmap="gray_r", vmin=0, vmax=WHITE)
             ax.set(xticks=[], yticks=[])
             ax.grid(False)
-            text = f"{best[i]} ({score[i]:.0f})" if sure else f"unsure ({score[i]:.0f})"
-            ax.set_title(text, fontsize=8.5, loc="center", pad=3, color=BLUE if sure else ORANGE)
+            text = f"{best[i] if sure else 'unsure'} ({round(score[i])})"
+            style = {"fontsize": 8.5, "fontweight": "normal", "color": BLUE if sure else ORANGE}
+            ax.set_title(text, loc="center", pad=3, **style)
 
 
 def _draw_curves(ax, moments, validation) -> None:  # type: ignore[no-untyped-def]
@@ -269,14 +270,16 @@ def _draw_curves(ax, moments, validation) -> None:  # type: ignore[no-untyped-de
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--quick", action="store_true", help="a third of the training, for tests")
+    parser.add_argument("--stored", action="store_true", help="no training: measure the digits.pt of this folder")
     parser.add_argument("--out", type=Path, default=HERE, help="where to write (default: this folder)")
     args = parser.parse_args()
     torch.set_num_threads(1)
 
     training, validation, test = split_digits()
-    model = train(training, validation, args.quick)
-    path = args.out / "digits.pt"
-    lbnn.save(model, path, input_shape=(1, 8, 8), name="digits")
+    path = HERE / "digits.pt" if args.stored else args.out / "digits.pt"
+    if not args.stored:
+        lbnn.save(train(training, validation, args.quick), path, input_shape=(1, 8, 8), name="digits")
+    model = lbnn.load(path)
 
     sets = foreign_sets(test)
     moments = {name: predict(model, images) for name, images in sets.items()}
