@@ -93,16 +93,16 @@ LBNN_INLINE void lbnn_linear_blocks(int kind, const float *in_mean, const float 
 
 /* E' = E[b] + E E[w];  V' = V[b] + S V[w] + V E[w]^2,  S = V + E^2 */
 LBNN_KERNEL void lbnn_linear(const float *LBNN_RESTRICT in_mean, const float *LBNN_RESTRICT in_var,
-                               const float *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
-                               float *LBNN_RESTRICT out_var, int in_len, int out_len)
+                             const float *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
+                             float *LBNN_RESTRICT out_var, int in_len, int out_len)
 {
     lbnn_linear_blocks(LBNN_MOMENTS, in_mean, in_var, w, out_mean, out_var, in_len, out_len);
 }
 
 /* E' = E[b] + x E[w];  V' = V[b] + x^2 V[w] */
 LBNN_KERNEL void lbnn_linear_point(const float *LBNN_RESTRICT in, const float *LBNN_RESTRICT w,
-                                     float *LBNN_RESTRICT out_mean, float *LBNN_RESTRICT out_var,
-                                     int in_len, int out_len)
+                                   float *LBNN_RESTRICT out_mean, float *LBNN_RESTRICT out_var,
+                                   int in_len, int out_len)
 {
     lbnn_linear_blocks(LBNN_POINT, in, in, w, out_mean, out_var, in_len, out_len);
 }
