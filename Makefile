@@ -22,6 +22,9 @@ paper: .venv/installed ## repeat the paper's experiment: table and figures in ex
 	$(BIN)/python examples/polynomial/run.py --out out/paper --workers $(JOBS)
 	$(BIN)/python examples/polynomial/report.py --jobs out/paper
 
+bench: .venv/installed ## measure the benchmark models: instructions, flash, RAM, time beside onnxruntime
+	$(BIN)/python tools/bench_table.py
+
 test: .venv/installed lint ## run the whole test suite
 	$(BIN)/pytest -n $(JOBS)
 
@@ -33,4 +36,4 @@ lint: .venv/installed ## check style and types
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper demo test lint clean
+.PHONY: help paper demo bench test lint clean

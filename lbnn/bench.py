@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from math import ceil
 from pathlib import Path
@@ -37,14 +37,15 @@ NAME = "model"
 DEVICE_FLAGS = ("-std=gnu99",)  # beside the defaults -O2 -fno-math-errno; gnu99 lets gcc fuse multiply and add
 FLAGS_TEXT = " ".join((*DEFAULT_FLAGS[1:], *DEVICE_FLAGS))
 HOST_FLAGS = ("-O3", "-march=native", "-std=gnu99")
+PLAIN_FLAG = "-DLBNN_MEAN_ONLY"  # the same kernels without variances: the plain network
 REFERENCE_DEVICES = ("cortex-m4-gcc", "cortex-m4")
 DEFAULT_BACKENDS = (
     *("torch", "onnx", "c"),
     *("cortex-m0-gcc", "cortex-m3-gcc", "cortex-m4-gcc", "cortex-m7-gcc", "cortex-m33-gcc", "mps3-an547"),
     *("cortex-m0", "cortex-m4"),
 )
-PEERS = {"emx-onnx-cgen": peers.emx_missing, "iree": peers.iree_missing}
-"""Other compilers of the exported ONNX file, and what each of them lacks here."""
+PEERS = {"emx-onnx-cgen": peers.emx_missing, "iree": peers.iree_missing, "fastbnns": peers.fastbnns_missing}
+"""Other ways to the same moments, and what each of them lacks here."""
 BATCH = 256
 COUNTED = 2  # inputs over which instructions are averaged; without an FPU they depend on the numbers
 
@@ -56,13 +57,20 @@ DRAWN_NUMBERS = 100_000_000
 
 @dataclass(frozen=True)
 class Row:
-    """One backend. `settings` says how it was compiled or run; None is what a backend can't tell."""
+    """One backend; `plain` is the same network without variances, and None is what a backend can't tell."""
 
     backend: str
     settings: str
     cost: Cost
+    plain: Cost | None = None
     one: Time | None = None
     batch: Time | None = None
+
+    @property
+    def factor(self) -> float | None:
+        """How many times the instructions of the plain network."""
+        plain = self.plain.instructions if self.plain else None
+        return self.cost.instructions / plain if self.cost.instructions and plain else None
 
     @property
     def flash_bytes(self) -> int | None:
@@ -162,7 +170,8 @@ def run(path: Path, names: Sequence[str], asked: bool = True) -> Bench:
 
 
 def _row(name: str, timed: Timed | None, counted: Counted) -> Row:
-    return Row(name, counted.settings, counted.cost) if timed is None else Row(name, timed[0], counted.cost, *timed[1:])
+    settings, *times = timed or (counted.settings,)
+    return Row(name, settings, counted.cost, counted.plain, *times)
 
 
 def ordinary_inputs(model: Model) -> Floats:
@@ -181,7 +190,7 @@ Binder = Callable[[Floats], tuple[str, Clock]]
 
 def _times(subject: Subject, names: Iterable[str]) -> dict[str, Timed]:
     """How each backend that runs here was run, and its times for one sample and in a batch."""
-    binders = {name: _binder(name, subject) for name in names if _runs_here(name)}
+    binders = {name: HERE[name](subject) for name in names if name in HERE}
     inputs = subject.inputs
     with timing.one_torch_thread():
         single = {name: bind(inputs[:1]) for name, bind in binders.items()}
@@ -190,26 +199,42 @@ def _times(subject: Subject, names: Iterable[str]) -> dict[str, Timed]:
     return {name: (settings, one[name], many[name]) for name, (settings, _) in single.items()}
 
 
-def _runs_here(name: str) -> bool:
-    return name in ("torch", "onnx", "iree") or isinstance(DEVICES.get(name), HostDevice)
+def _torch(subject: Subject) -> Binder:
+    network = load(subject.path)
+    return lambda inputs: ("eager, 1 thread", clock(timing.bind_torch(network, inputs)))
 
 
-def _binder(name: str, subject: Subject) -> Binder:
-    if name == "torch":
-        network = load(subject.path)
-        return lambda inputs: ("eager, 1 thread", clock(timing.bind_torch(network, inputs)))
-    if name == "onnx":
-        return lambda inputs: _onnx(subject, inputs)
-    if name == "iree":
-        folder = Path(tempfile.mkdtemp(dir=subject.folder.parent))
-        return lambda inputs: ("its own benchmark, 1 thread", peers.iree_clock(subject.onnx, len(inputs), folder))
+def _onnx(subject: Subject) -> Binder:
+    def bind(inputs: Floats) -> tuple[str, Clock]:
+        threads, run = timing.bind_onnx(subject.onnx, inputs)
+        return f"onnxruntime, IO bound, {threads} thread{'s' if threads > 1 else ''}", clock(run)
+
+    return bind
+
+
+def _iree(subject: Subject) -> Binder:
+    folder = Path(tempfile.mkdtemp(dir=subject.folder.parent))
+    return lambda inputs: ("its own benchmark, 1 thread", peers.iree_clock(subject.onnx, len(inputs), folder))
+
+
+def _fastbnns(subject: Subject) -> Binder:
+    graph = prepare(subject.model.graph, input_variance=False)
+    return lambda inputs: ("eager, 1 thread", clock(peers.bind_fastbnns(graph, inputs)))
+
+
+def _compiled(name: str, subject: Subject) -> Binder:
     compiled = compile(subject.model, flags=HOST_FLAGS, toolchain=_toolchain(name).name)
     return lambda inputs: (" ".join(HOST_FLAGS), clock(compiled.bind(inputs)))
 
 
-def _onnx(subject: Subject, inputs: Floats) -> tuple[str, Clock]:
-    threads, run = timing.bind_onnx(subject.onnx, inputs)
-    return f"onnxruntime, IO bound, {threads} thread{'s' if threads > 1 else ''}", clock(run)
+HERE: dict[str, Callable[[Subject], Binder]] = {
+    "torch": _torch,
+    "onnx": _onnx,
+    "iree": _iree,
+    "fastbnns": _fastbnns,
+    **{name: partial(_compiled, name) for name, device in DEVICES.items() if isinstance(device, HostDevice)},
+}
+"""Backends that run on this host; all others are emulated."""
 
 
 def _toolchain(name: str) -> Toolchain:
@@ -227,12 +252,13 @@ class Counted:
 
     settings: str
     cost: Cost
+    plain: Cost | None = None
     layers: tuple[LayerCost, ...] = ()
 
 
 def _count(name: str, subject: Subject, asked: bool) -> Counted | None:
-    if _runs_here(name):
-        return Counted("", Cost(instructions=_count_here(name, subject)))
+    if name in HERE:
+        return _count_here(name, subject)
     if name == "emx-onnx-cgen":
         return Counted(f"cortex-m4-gcc {FLAGS_TEXT}", peers.count_emx(subject.onnx, subject.inputs, DEVICE_FLAGS))
     try:
@@ -243,18 +269,30 @@ def _count(name: str, subject: Subject, asked: bool) -> Counted | None:
         return None
 
 
-def _count_here(name: str, subject: Subject) -> int | None:
+def _count_here(name: str, subject: Subject) -> Counted:
     if name not in DEVICES or not callgrind.available():
-        return None
-    return callgrind.count(_toolchain(name), subject.folder, NAME, subject.few, HOST_FLAGS)
+        return Counted("", Cost())
+    count = partial(callgrind.count, _toolchain(name), subject.folder, NAME, subject.few)
+    return Counted("", Cost(count(HOST_FLAGS)), Cost(count((*HOST_FLAGS, PLAIN_FLAG))))
 
 
 def _emulate(name: str, subject: Subject) -> Counted:
-    profile = name in REFERENCE_DEVICES
-    result = run_model(name, subject.folder, NAME, subject.few, flags=DEVICE_FLAGS, profile=profile)
+    profile, run = name in REFERENCE_DEVICES, partial(run_model, name, subject.folder, NAME, subject.few)
+    result, plain = run(flags=DEVICE_FLAGS, profile=profile), run(flags=(*DEVICE_FLAGS, PLAIN_FLAG))
     layers = layer_costs(subject.model, subject.folder / f"{NAME}.c", result) if profile else ()
-    cost = parity.device_cost(result, inspect(subject.model).weight_bytes)
-    return Counted(FLAGS_TEXT, cost, layers)
+    weight_bytes = inspect(subject.model).weight_bytes
+    return Counted(
+        FLAGS_TEXT,
+        parity.device_cost(result, weight_bytes),
+        _means_alone(parity.device_cost(plain, weight_bytes)),
+        layers,
+    )
+
+
+def _means_alone(cost: Cost) -> Cost:
+    """The generated code keeps room for the variances; a plain network needs no more than half of it."""
+    halved = {key: (value + 1) // 2 for key in ("weight_bytes", "work_bytes") if (value := getattr(cost, key))}
+    return replace(cost, **halved)
 
 
 # ---- Monte Carlo ------------------------------------------------------------------------------------------------
@@ -294,26 +332,29 @@ def _plain_row(row: Row) -> dict[str, Any]:
         "backend": row.backend,
         "settings": row.settings,
         **asdict(row.cost),
+        "plain": asdict(row.plain) if row.plain else None,
         **{key: asdict(time) if time else None for key, time in times.items()},
     }
 
 
-COLUMNS = ("backend", "instructions", "flash", "RAM", "time, batch 1", f"time, batch {BATCH}", "how")
+COLUMNS = ("backend", "instructions", "plain", "flash", "RAM", "time, batch 1", f"time, batch {BATCH}", "how")
 
 
 def show(bench: Bench, lacking: Mapping[str, str], title: str) -> None:
     """The table, what Monte Carlo would need, and what is missing."""
     print_table(COLUMNS, [_cells(row) for row in bench.rows], title)
-    print(f"Times are for one prediction, and beside it the ratio to onnxruntime's (batch {BATCH}: on one thread).")
+    print("plain: instructions of the same network without variances, by the same kernels")
+    print(f"time: of one prediction, and its ratio to onnxruntime's; batches of {BATCH} on one thread")
     if bench.sampling:
-        print(_sampling_text(bench.sampling))
+        print(_sampling_text(bench, bench.sampling))
     for name, how in lacking.items():
         print(f"left out: {name} ({how})")
 
 
 def _cells(row: Row) -> list[str]:
     sizes = map(kilobytes, (row.flash_bytes, row.ram_bytes))
-    return [row.backend, thousands(row.cost.instructions), *sizes, _time(row.one), _time(row.batch), row.settings]
+    counts = [thousands(cost.instructions if cost else None) for cost in (row.cost, row.plain)]
+    return [row.backend, *counts, *sizes, _time(row.one), _time(row.batch), row.settings]
 
 
 def _time(time: Time | None) -> str:
@@ -322,12 +363,19 @@ def _time(time: Time | None) -> str:
     return f"{time.microseconds:.3g} us" + (f" ({time.ratio:.3g}x)" if time.ratio is not None else "")
 
 
-def _sampling_text(sampling: Sampling) -> str:
+def _sampling_text(bench: Bench, sampling: Sampling) -> str:
     bound = "" if sampling.resolved else "at least "
+    price = f" ({cost:.0f} times the instructions, without drawing weights)" if (cost := sampled_cost(bench)) else ""
     return (
-        f"Monte Carlo: {sampling.passes} passes give the variance to {sampling.standard_error:.0%} (standard error), "
-        f"{bound}{sampling.same_accuracy} as well as this one pass; drawing the weights comes on top."
+        f"Monte Carlo: {sampling.passes} passes give the variance to {sampling.standard_error:.0%}{price}, "
+        f"{bound}{sampling.same_accuracy} passes give it as well as this one pass"
     )
+
+
+def sampled_cost(bench: Bench) -> float | None:
+    """Instructions of the sampled passes, as plain networks on a Cortex-M4F, over those of one moment pass."""
+    factors = [row.factor for row in bench.rows if row.backend in REFERENCE_DEVICES and row.factor]
+    return bench.sampling.passes / factors[0] if bench.sampling and factors else None
 
 
 def show_layers(bench: Bench) -> None:

@@ -1,7 +1,8 @@
-"""Other compilers on the same moment graph, given to them as ONNX: emx-onnx-cgen and IREE, if they are on the PATH.
+"""Other ways to the same moments, where pip has put them: emx-onnx-cgen, IREE and FastBNNs.
 
-Both come from pip and may live in an environment of their own: `PATH=/there/bin:$PATH lbnn bench model.pt`. The C of
-emx-onnx-cgen is counted on an emulated Cortex-M4F as ours is; IREE is timed on this host by its own benchmark.
+The first two compile the exported ONNX file and are looked for on the PATH, so that they may live in an environment of
+their own: `PATH=/there/bin:$PATH lbnn bench model.pt`. The C of emx-onnx-cgen is counted on an emulated Cortex-M4F as
+ours is; IREE is timed by its own benchmark. FastBNNs propagates moments in torch and has to be importable.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +21,11 @@ import numpy as np
 
 from lbnn.emulators import UnicornMachine, link_for_core
 from lbnn.errors import LbnnError
+from lbnn.graph import INPUT, Graph, Node, Param
 from lbnn.images import image_sizes
+from lbnn.moments import Moments
 from lbnn.parity import Cost
-from lbnn.timing import Clock, Floats
+from lbnn.timing import Clock, Floats, Run
 from lbnn.toolchains import CORES, cross_gcc
 
 CORE = CORES["cortex-m4"]
@@ -58,6 +63,11 @@ def emx_missing() -> str:
 def iree_missing() -> str:
     """What the row of IREE needs."""
     return missing("iree-import-onnx", "iree-compile", "iree-benchmark-module")
+
+
+def fastbnns_missing() -> str:
+    """What the row of FastBNNs needs."""
+    return "" if find_spec("fastbnns") else "pip install fastbnns"
 
 
 def pin_batch(proto: Any, batch: int) -> Any:
@@ -118,8 +128,83 @@ def iree_clock(proto: Any, batch: int, folder: Path) -> Clock:
     return seconds
 
 
+def bind_fastbnns(graph: Graph, inputs: Floats) -> Run:
+    """A network of the graph's layers in FastBNNs; its weights are its own, the time does not depend on them."""
+    import torch
+
+    bayesian, types = import_module("fastbnns.bnn.base"), import_module("fastbnns.bnn.types")
+    network = bayesian.BNN(nn=torch.nn.Sequential(*map(_torch_layer, graph.nodes)), convert_in_place=True).eval()
+    x = types.MuVar(torch.from_numpy(inputs))
+
+    def run() -> Any:
+        with torch.inference_mode():
+            return network(x)
+
+    return run
+
+
+def _torch_layer(node: Node) -> Any:
+    from torch import nn
+
+    operator, attrs = _plain_operator(node)[0], node.attrs
+    shape: Any = node.params["weight"].shape if node.params else ()
+    if operator == "Gemm":
+        return nn.Linear(shape[1], shape[0])
+    if operator == "Conv":
+        conv = nn.Conv2d if len(shape) == 4 else nn.Conv1d
+        window = {key: attrs[key] for key in ("stride", "padding", "dilation", "groups")}
+        return conv(shape[1] * attrs["groups"], shape[0], shape[2:], **window)
+    if operator == "AveragePool":
+        pool = nn.AvgPool2d if len(attrs["kernel_size"]) == 2 else nn.AvgPool1d
+        return pool(attrs["kernel_size"], attrs["stride"])
+    return nn.LeakyReLU(attrs["negative_slope"]) if operator == "LeakyRelu" else nn.Flatten()
+
+
 def _run(*command: str, cwd: Path) -> str:
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=SECONDS, check=False)
     if done.returncode != 0:
         raise LbnnError(f"{command[0]} failed: {done.stderr.strip()[-300:]}")
     return done.stdout
+
+
+def plain_onnx(graph: Graph) -> Any:
+    """The plain network of a prepared graph's means, input without variance: what others compile instead of moments."""
+    from onnx import helper
+
+    nodes, constants, names = [], [], {INPUT: INPUT}
+    for node in graph.nodes:
+        operator, attributes = _plain_operator(node)
+        weights = [f"{node.name}.{key}" for key in node.params]
+        constants += [_tensor(name, param) for name, param in zip(weights, node.params.values(), strict=True)]
+        nodes.append(helper.make_node(operator, [names[node.inputs[0]], *weights], [node.name], **attributes))
+        names[node.name] = node.name
+    values = ((INPUT, graph.input.shape), (graph.output, graph.values[graph.output].shape))
+    given, result = (helper.make_tensor_value_info(name, 1, ["N", *shape]) for name, shape in values)
+    opset = helper.make_opsetid("", 17)
+    return helper.make_model(
+        helper.make_graph(nodes, graph.name, [given], [result], constants), opset_imports=[opset], ir_version=8
+    )
+
+
+def _plain_operator(node: Node) -> tuple[str, dict[str, Any]]:
+    """The ONNX operator of a sequential network's layer and its attributes."""
+    op, attrs = node.op.removesuffix("_point"), node.attrs
+    if op == "linear":
+        return "Gemm", {"transB": 1}
+    if op == "conv":
+        window = {"strides": attrs["stride"], "dilations": attrs["dilation"], "group": attrs["groups"]}
+        return "Conv", {**window, "pads": 2 * attrs["padding"]}
+    if op == "leaky_relu":
+        return "LeakyRelu", {"alpha": attrs["negative_slope"]}
+    if op == "avg_pool":
+        return "AveragePool", {"kernel_shape": attrs["kernel_size"], "strides": attrs["stride"]}
+    if op == "flatten":
+        return "Flatten", {}
+    raise LbnnError(f"op {node.op!r} has no plain form here; compare networks of linear, conv, pooling and leaky-ReLU")
+
+
+def _tensor(name: str, param: Param) -> Any:
+    from onnx import numpy_helper
+
+    values = param.mean if isinstance(param, Moments) else param
+    return numpy_helper.from_array(np.asarray(values, np.float32), name)

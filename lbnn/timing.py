@@ -18,8 +18,10 @@ Run = Callable[[], Any]
 Clock = Callable[[], float]
 """Seconds for one batch, taken over a short while."""
 
-ROUNDS = 21
-SLICE_SECONDS = 0.01
+# Slices are shorter than a scheduler's, so that on a busy machine most of them pass without an interruption.
+SLICE_SECONDS = 0.001
+MOST_ROUNDS, LEAST_ROUNDS = 201, 11
+SECONDS = 5.0
 REFERENCE = "onnx"
 
 
@@ -36,16 +38,23 @@ class Time:
     high: float | None = None
 
 
-def compare(clocks: Mapping[str, Clock], batch: int, rounds: int = ROUNDS) -> dict[str, Time]:
-    """The times of all, in turns: every round asks each clock once."""
-    seconds = np.array([[clock() for clock in clocks.values()] for _ in range(rounds)])
+def compare(clocks: Mapping[str, Clock], batch: int, seconds: float = SECONDS) -> dict[str, Time]:
+    """The times of all, in turns: every round asks each clock once, and after about `seconds` no round begins."""
+    taken = np.array(list(_rounds(clocks, time.perf_counter() + seconds)))
     names = list(clocks)
-    reference = seconds[:, names.index(REFERENCE)] if REFERENCE in clocks else None
-    return {name: _time(seconds[:, i], reference, batch) for i, name in enumerate(names)}
+    reference = taken[:, names.index(REFERENCE)] if REFERENCE in clocks else None
+    return {name: _time(taken[:, i], reference, batch) for i, name in enumerate(names)}
+
+
+def _rounds(clocks: Mapping[str, Clock], end: float) -> Iterator[list[float]]:
+    for number in range(MOST_ROUNDS):
+        if number >= LEAST_ROUNDS and time.perf_counter() > end:
+            return
+        yield [clock() for clock in clocks.values()]
 
 
 def clock(run: Run) -> Clock:
-    """Times a function over as many calls as fill 10 ms; the first call, which may set things up, does not count."""
+    """Times a function over as many calls as fill a slice; the first call, which may set things up, does not count."""
     run()
     repeats = max(1, round(SLICE_SECONDS / median(_seconds(run, 3) for _ in range(3))))
     return lambda: _seconds(run, repeats)
@@ -73,7 +82,7 @@ def bind_onnx(proto: Any, inputs: Floats) -> tuple[int, Run]:
     """
     choices = sorted({1, 2, os.cpu_count() or 1}) if len(inputs) == 1 else [1]
     runs = {str(threads): _onnx_session(proto, inputs, threads) for threads in choices}
-    times = compare({name: clock(run) for name, run in runs.items()}, len(inputs), rounds=5)
+    times = compare({name: clock(run) for name, run in runs.items()}, len(inputs), seconds=0.5)
     best = min(runs, key=lambda name: times[name].microseconds)
     return int(best), runs[best]
 

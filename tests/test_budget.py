@@ -94,3 +94,14 @@ def test_optimized_for_size_code_is_two_kilobytes_and_not_much_slower(measure, n
     small = measure(name, "size", (*FLAGS, "-Os"))
     assert small.code <= 2 * KB
     assert small.instructions <= 1.6 * measure(name).instructions
+
+
+@pytest.mark.parametrize("device", ["cortex-m0-gcc", "cortex-m3-gcc"])
+def test_without_an_fpu_the_kernels_add_a_quarter_at_most_to_the_arithmetic(tmp_path, device):
+    """Instructions outside of the compiler's float library, beside those inside."""
+    need("arm-none-eabi-gcc")
+    model = read_model(build("m1"), MODELS["m1"][1])
+    folder = write_folder(tmp_path / "c", generate(model, COptions(name=bench.NAME)))
+    result = run_model(device, folder, bench.NAME, bench.ordinary_inputs(model)[:1], flags=FLAGS, profile=True)
+    own = sum(n for name, n in result.functions.items() if name.startswith(("lbnn_", bench.NAME)))
+    assert own <= 0.25 * (sum(result.functions.values()) - own)
