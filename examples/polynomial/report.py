@@ -195,7 +195,7 @@ def blocks(runs: list[Run], extra: dict[str, Any]) -> dict[str, str]:
         "rescored-clamped": markdown(table, "clamped", "inside_exact"),
         "outside-clamped": markdown(table, "clamped", "outside"),
         "findings": findings.compared_with_the_paper(table),
-        "seconds": findings.times(extra["cpu_seconds"]),
+        "seconds": findings.times(table, extra["cpu_seconds"]),
     }
 
 
