@@ -119,27 +119,32 @@ def calibration_curve(
     return axes
 
 
-def regression(moments: Moments[Tensor], target: Tensor, *, name: str = "y", title: str | None = None) -> Figure:
-    """Predicted against observed with bars of two standard deviations, beside the calibration curve.
+def regression(moments: Moments[Tensor], target: Tensor, *, name: str = "y") -> Figure:
+    """Predicted against observed beside the calibration curve."""
+    with _styled({"figsize": (9.6, 4.6)}) as pyplot:
+        figure, (left, right) = pyplot.subplots(ncols=2)
+        against_observed(moments, target, name=name, ax=left)
+        calibration_curve(moments, target, ax=right)
+    return figure  # type: ignore[no-any-return]
 
-    Of several outputs the first is shown on the left; the curve is over all. Too many rows to see are thinned out.
+
+def against_observed(moments: Moments[Tensor], target: Tensor, *, name: str = "y", ax: Axes | None = None) -> Axes:
+    """Predicted against observed with bars of two standard deviations.
+
+    Of several outputs the first is shown. Rows are thinned out where there are too many to see.
     """
     mean, std, observed = (_first_output(part) for part in (moments.mean, moments.std, target))
     shown = np.linspace(0, len(observed) - 1, min(len(observed), MOST_BARS)).astype(int)
-    low, high = _limits(observed[shown], mean[shown])
-    with _figure(figsize=(9.6, 4.6), ncols=2) as (figure, (left, right)):
-        left.errorbar(
-            observed[shown], mean[shown], 2 * std[shown], fmt="o", ms=4.5, color=BLUE, mec="white", mew=0.5,
-            ecolor=BAND_1, elinewidth=1.3, label="prediction ±2σ", zorder=3,
-        )  # fmt: skip
-        left.plot([low, high], [low, high], color=BLACK, lw=1.2, ls=(0, (5, 3)), label="perfect", zorder=4)
-        left.set(xlabel=f"observed {literal(name)}", ylabel=f"predicted {literal(name)}", xlim=(low, high))
-        left.legend(loc="upper left")
-        _finish(left, None, legend=False)
-        calibration_curve(moments, target, ax=right)
-        if title:
-            figure.suptitle(literal(title), x=0.01, ha="left", weight="bold", size=12)
-    return figure
+    mean, std, observed = mean[shown], std[shown], observed[shown]
+    low, high = _limits(observed, mean)
+    points: dict[str, Any] = dict(fmt="o", ms=4.5, color=BLUE, mec="white", mew=0.5, ecolor=BAND_1, elinewidth=1.3)
+    with _axes(ax, figsize=(4.8, 4.6)) as axes:
+        axes.errorbar(observed, mean, 2 * std, **points, label="prediction ±2σ", zorder=3)
+        axes.plot([low, high], [low, high], color=BLACK, lw=1.2, ls=(0, (5, 3)), label="perfect", zorder=4)
+        axes.set(xlabel=f"observed {literal(name)}", ylabel=f"predicted {literal(name)}", xlim=(low, high))
+        axes.legend(loc="upper left")
+        _finish(axes, None, legend=False)
+    return axes
 
 
 def literal(text: str) -> str:
@@ -223,13 +228,6 @@ def _axes(ax: Axes | None, **style: Any) -> Iterator[Axes]:
     """The axes to draw on, in the module's style; a new figure if none are given."""
     with _styled(style) as pyplot:
         yield pyplot.subplots()[1] if ax is None else ax
-
-
-@contextmanager
-def _figure(ncols: int, **style: Any) -> Iterator[tuple[Figure, Any]]:
-    """A figure with axes side by side, in the module's style."""
-    with _styled(style) as pyplot:
-        yield pyplot.subplots(ncols=ncols)
 
 
 @contextmanager

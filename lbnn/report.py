@@ -280,7 +280,10 @@ def _pictures(
     """Predicted against observed and calibration; for one input and one output also the band over it."""
     from lbnn import plots
 
-    drawn = [plots.regression(predicted, y, name=targets[0])]
+    drawn = [
+        plots.against_observed(predicted, y, name=targets[0]).get_figure(),
+        plots.calibration_curve(predicted, y).get_figure(),
+    ]
     if x[0].numel() == y[0].numel() == 1:
         low, high = float(x.min()), float(x.max())
         margin = BEYOND * (high - low)
@@ -351,25 +354,35 @@ def _layer_costs(model: Model) -> tuple[LayerCost, ...]:
 
 
 def live_data(model: Model, inputs: Sequence[str], targets: Sequence[str], table: Table | None) -> str:
-    """What the script needs, as JSON that can stand inside an HTML element: no < > & and no line separators."""
-    ranges = input_range(model, table)
-    points = _points(table) if table is not None and len(inputs) == 1 else []
+    """What the script needs, as JSON that can stand inside an HTML element: no < > &."""
+    choices = _choices(model, inputs)
+    chosen = {choice["first"] + i for choice in choices for i in range(len(choice["levels"]))}
+    ranges = enumerate(zip(inputs, input_range(model, table), strict=True))
     data = {
         "wasm": base64.b64encode(wasm.compile_wasm(model)).decode(),
-        "inputs": [
-            {
-                "name": name,
-                "low": low,
-                "high": high,
-                "from": low - BEYOND * (high - low),
-                "to": high + BEYOND * (high - low),
-            }
-            for name, (low, high) in zip(inputs, ranges, strict=True)
-        ],
+        "count": len(inputs),
+        "inputs": [_live_input(i, name, *ends) for i, (name, ends) in ranges if i not in chosen],
+        "choices": choices,
         "outputs": list(targets),
-        "points": points,
+        "points": _points(table) if table is not None and len(inputs) == 1 else [],
     }
     return re.sub(r"[<>&]", lambda m: f"\\u{ord(m[0]):04x}", json.dumps(data))
+
+
+def _live_input(index: int, name: str, low: float, high: float) -> dict[str, Any]:
+    """A number that can be dragged, some way beyond its range too."""
+    beyond = BEYOND * (high - low)
+    return {"index": index, "name": name, "low": low, "high": high, "from": low - beyond, "to": high + beyond}
+
+
+def _choices(model: Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+    """The categories: where the indicators of each begin among the inputs."""
+    choices, first = [], 0
+    for column in trained_columns(model.metadata):
+        if column.levels:
+            choices.append({"first": first, "name": column.name, "levels": list(column.levels)})
+        first += len(column.inputs)
+    return choices if first == len(inputs) else []
 
 
 def _points(table: Table) -> list[list[float]]:

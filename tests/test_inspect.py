@@ -1,8 +1,6 @@
 """Device fit: what a model takes, what is left on each part, and a refusal where something is lacking."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -12,6 +10,7 @@ import lbnn
 from lbnn import nn as bnn
 from lbnn import parts
 from lbnn.backends.c import Footprint
+from lbnn.cli import main
 from lbnn.parts import KIB, PARTS, fit
 
 SMALL = Footprint(weight_bytes=2000, code_bytes=3000, work_bytes=400, stack_bytes=200, macs=250)
@@ -58,20 +57,21 @@ def wide(tmp_path_factory):
     return lbnn.save(model, tmp_path_factory.mktemp("wide") / "wide.pt", input_shape=(16,))
 
 
-def inspect(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "lbnn.cli", "inspect", *map(str, words)], capture_output=True, text=True
-    )
-
-
-def test_inspect_says_which_parts_a_model_fits(wide):
-    found = {part["name"]: part for part in json.loads(inspect(wide, "--json").stdout)["parts"]}
+def test_inspect_says_which_parts_a_model_fits(wide, capsys):
+    found = {part["name"]: part for part in json.loads(inspect(capsys, wide, "--json"))["parts"]}
     assert not found["STM32F030R8"]["fits"] and found["STM32F030R8"]["flash_left"] < 0
     assert not found["ATmega2560"]["fits"] and found["ATmega2560"]["ram_left"] < 0
     assert found["STM32F407VG"]["fits"] and found["RP2040"]["fits"]
-    lines = inspect(wide).stdout.splitlines()
+    lines = inspect(capsys, wide).splitlines()
     (line,) = (line for line in lines if line.startswith("STM32F030R8"))
     assert "too small" in line and "KB short" in line
     (line,) = (line for line in lines if line.startswith("nRF52840"))
     assert " ok " in line and "%" in line
     assert any("for the rest of the firmware" in line for line in lines)
+
+
+def inspect(capsys, *words):
+    with pytest.raises(SystemExit) as left:
+        main(["inspect", *map(str, words)])
+    assert left.value.code == 0
+    return capsys.readouterr().out

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from sklearn.datasets import load_diabetes
 import lbnn
 from lbnn import metrics, train
 from lbnn.checkpoint import read_model
+from lbnn.cli import main
 from lbnn.moments import Moments
 from lbnn.tables import Column, Table, read_table
 
@@ -48,9 +47,17 @@ def write_csv(path, table):
     return path
 
 
-def run(*words, cwd=None):
-    command = [sys.executable, "-m", "lbnn.cli", "train", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300)
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Runs the command in an empty folder: exit status, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*words):
+        with pytest.raises(SystemExit) as left:
+            main(["train", *map(str, words)])
+        return left.value.code, *capsys.readouterr()
+
+    return command
 
 
 @pytest.mark.parametrize(("data", "epochs", "splits"), [(diabetes, 40, 5), (heteroscedastic, 100, 3)])
@@ -100,14 +107,14 @@ def test_windows_and_images_get_convolutions(shape, tmp_path):
     assert graph.values[graph.output].shape == (1,)
 
 
-def test_the_command_writes_a_model_that_knows_its_columns_and_a_picture(tmp_path):
+def test_the_command_writes_a_model_that_knows_its_columns_and_a_picture(run, tmp_path):
     rng = np.random.default_rng(0)
     lines = [f"{rng.normal():.3f},{site},{rng.normal():.3f}" for site in ["roof", "yard"] * 20]
     (tmp_path / "d.csv").write_text("\n".join(["a,site,t", *lines, "1,,2"]))
-    done = run("d.csv", "--target", "t", "--hidden", "4", "--epochs", "2", "-o", "new/m.pt", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    status, out, _ = run("d.csv", "--target", "t", "--hidden", "4", "--epochs", "2", "-o", "new/m.pt")
+    assert status == 0
     for word in ("40 rows", "roof, yard", "1 values missing", "NLL", "RMSE", "68% interval covers", "95% interval"):
-        assert word in done.stdout
+        assert word in out
     model = read_model(tmp_path / "new" / "m.pt")
     assert model.metadata["inputs"] == ["a", "site=roof", "site=yard"] and model.metadata["targets"] == ["t"]
     assert train.trained_columns(model.metadata) == (Column("a"), Column("site", ("roof", "yard")))
@@ -115,14 +122,14 @@ def test_the_command_writes_a_model_that_knows_its_columns_and_a_picture(tmp_pat
     assert (tmp_path / "new" / "m.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_json_is_one_object_and_existing_output_is_kept_unless_forced(tmp_path):
+def test_json_is_one_object_and_existing_output_is_kept_unless_forced(run, tmp_path):
     write_csv(tmp_path / "d.csv", raw_units(30))
     words = ("d.csv", "--target", "kelvin", "--hidden", "2", "--epochs", "1", "--json")
     (tmp_path / "model.png").write_text("precious")
-    refused = run(*words, cwd=tmp_path)
-    assert refused.returncode == 2 and "--force" in refused.stderr and not (tmp_path / "model.pt").exists()
+    status, _, problem = run(*words)
+    assert status == 2 and "--force" in problem and not (tmp_path / "model.pt").exists()
     assert (tmp_path / "model.png").read_text() == "precious"
-    found = json.loads(run(*words, "--force", cwd=tmp_path).stdout)
+    found = json.loads(run(*words, "--force")[1])
     assert found["files"] == ["model.pt", "model.png"] and found["test"]["rows"] == 5
 
 
@@ -151,8 +158,8 @@ GOOD = "a,y\n" + "".join(f"{i},{i}\n" for i in range(20))
         (GOOD, ["--target", "y", "-o", ".", "--epochs", "1"], "folder"),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(text, words, message, tmp_path):
+def test_bad_input_is_one_line_and_status_2(run, text, words, message, tmp_path):
     if text is not None:
         (tmp_path / "d.csv").write_text(text)
-    done = run("d.csv", *words, cwd=tmp_path)
-    assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1, done
+    status, _, problem = run("d.csv", *words)
+    assert status == 2 and message in problem and problem.count("\n") == 1, problem
