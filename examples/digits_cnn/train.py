@@ -15,6 +15,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -216,7 +217,7 @@ def header(sets: dict[str, np.ndarray], labels: np.ndarray, limit: float) -> str
     )
 
 
-def draw(sets: dict[str, np.ndarray], moments: dict[str, Moments], validation: Moments, limit: float) -> object:
+def draw(sets: dict[str, np.ndarray], moments: dict[str, Moments], validation: Moments, limit: float) -> Any:
     """Digits with what the network makes of them, and how many of each kind it gives up."""
     import matplotlib
 
@@ -231,7 +232,7 @@ def draw(sets: dict[str, np.ndarray], moments: dict[str, Moments], validation: M
     return figure
 
 
-def _draw_digits(figure, sets, moments, limit) -> None:  # type: ignore[no-untyped-def]
+def _draw_digits(figure: Any, sets: dict[str, np.ndarray], moments: dict[str, Moments], limit: float) -> None:
     axes = figure.subplots(len(SHOWN), COUNT)
     for row, (name, kind) in zip(axes, SHOWN.items(), strict=True):
         best, score = classify(*moments[name])
@@ -246,7 +247,7 @@ def _draw_digits(figure, sets, moments, limit) -> None:  # type: ignore[no-untyp
             ax.set_title(text, loc="center", pad=3, **style)
 
 
-def _draw_curves(ax, moments, validation) -> None:  # type: ignore[no-untyped-def]
+def _draw_curves(ax: Any, moments: dict[str, Moments], validation: Moments) -> None:
     scores = np.sort(classify(*validation)[1])
     given_up = np.linspace(0.0, 0.3, 121)
     styles = {
@@ -289,7 +290,7 @@ def main() -> None:
     used = limit["likelihood"]
     check_c(path, sets, moments, used)
     (args.out / "samples.h").write_text(header(sets, test.labels, used))
-    save(draw(sets, moments, held, used), args.out / "digits.png")  # type: ignore[arg-type]
+    save(draw(sets, moments, held, used), args.out / "digits.png")
 
 
 if __name__ == "__main__":
