@@ -213,7 +213,8 @@ def input_range(model: Model, table: Table | None) -> list[tuple[float, float]]:
     count = _size(model.graph.input)
     given = model.metadata.get("input_range")
     if _is_range(given, count):
-        return list(zip(*given, strict=True))
+        low, high = given  # type: ignore[misc]
+        return list(zip(low, high, strict=True))
     if table is not None:
         flat = table.x.reshape(len(table), -1)
         return list(zip(flat.min(axis=0).tolist(), flat.max(axis=0).tolist(), strict=True))

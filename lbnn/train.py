@@ -184,6 +184,8 @@ def run(
     say: Callable[[str], None],
 ) -> dict[str, Any]:
     """The command: reads, trains, and writes the model and a picture beside it; returns what it found."""
+    if out.is_dir() or out.suffix == ".png":
+        raise LbnnError(f"{out} is a folder or a picture; name a file for the model, such as model.pt")
     drawing = out.with_suffix(".png")
     for path in (out, drawing):
         refuse_existing(path, force)

@@ -232,7 +232,7 @@ def open_page(browser, path, width=1100):
     browser.get(path.as_uri())
     from selenium.webdriver.support.ui import WebDriverWait
 
-    WebDriverWait(browser, 60).until(lambda b: b.execute_script("return !document.getElementById('live').hidden"))
+    WebDriverWait(browser, 120).until(lambda b: b.execute_script("return !document.getElementById('live').hidden"))
 
 
 def answer(browser):
