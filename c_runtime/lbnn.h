@@ -97,7 +97,7 @@ LBNN_KERNEL const char *lbnn_status_message(lbnn_status status)
 #if defined(__FAST_MATH__)
 #error "LBNN_STRICT needs IEEE arithmetic: compile without -ffast-math"
 #endif
-#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
+#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16 /* 16: half floats too */
 #error "LBNN_STRICT needs float arithmetic in float: compile with -msse2 -mfpmath=sse"
 #endif
 #if defined(__clang__) || !defined(__GNUC__)
