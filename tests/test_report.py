@@ -264,7 +264,7 @@ def test_the_page_answers_what_the_model_answers(browser, tmp_path, inputs):
 
 def test_a_category_is_chosen_from_a_list(browser, tmp_path):
     columns = [{"name": "in0", "categories": []}, {"name": "site", "categories": ["roof", "yard"]}]
-    model = save(tmp_path, 3, inputs=["in0", "site=roof", "site=yard"], columns=columns)
+    model = save(tmp_path, 3, columns=columns)
     report(model, tmp_path / "r.html")
     open_page(browser, tmp_path / "r.html")
     slide(browser, 0, 4.25)
