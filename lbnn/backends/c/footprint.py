@@ -29,7 +29,7 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_conv2d_3x3": (2644, 408),
     "lbnn_conv2d_3x3_point": (1962, 360),
     "lbnn_conv2d_point": (1810, 344),
-    "lbnn_conv2d_small": (1000, 300),
+    "lbnn_conv2d_small": (1334, 360),
     "lbnn_copy": (26, 12),
     "lbnn_depthwise_3x3": (1428, 240),
     "lbnn_depthwise_3x3_point": (1064, 208),

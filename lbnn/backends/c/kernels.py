@@ -20,6 +20,7 @@ from lbnn.backends.c.pack import (
     PAD,
     ConvShape,
     PoolShape,
+    SmallConvShape,
     conv_kernel,
     least_pad,
     pack_weights,
@@ -76,7 +77,7 @@ class Listing:
     `small` are the layers to be computed by lbnn_conv2d_small, and their shapes.
     """
 
-    def __init__(self, name: str, graph: Graph, plan: Plan, small: Mapping[str, ConvShape] | None = None) -> None:
+    def __init__(self, name: str, graph: Graph, plan: Plan, small: Mapping[str, SmallConvShape] | None = None) -> None:
         self.name, self.graph, self.plan, self.small = name, graph, plan, small or {}
         self.layers = names.identifiers((node.name for node in graph.nodes), "layer", TAKEN)
         self.constants: list[Constant] = []
@@ -205,7 +206,7 @@ def _conv_shape(node: Node, graph: Graph) -> ConvShape:
     )
 
 
-def small_layers(graph: Graph) -> dict[str, ConvShape]:
+def small_layers(graph: Graph) -> dict[str, SmallConvShape]:
     """The layers that one small kernel computes, if there is a convolution at all: a linear one is no reason for it."""
     shapes = {node.name: small_shape(shape) for node in graph.nodes if (shape := _sums_shape(node, graph))}
     convolved = any(node.op.startswith("conv") for node in graph.nodes)
@@ -222,7 +223,7 @@ def _sums_shape(node: Node, graph: Graph) -> ConvShape | None:
     return None
 
 
-def small_scratch(graph: Graph, small: Mapping[str, ConvShape]) -> dict[str, int]:
+def small_scratch(graph: Graph, small: Mapping[str, SmallConvShape]) -> dict[str, int]:
     """Floats that these layers need beside their values: the variances, zeros, of an input that has none."""
     inputs = {node.name: graph.values[node.inputs[0]] for node in graph.nodes if node.name in small}
     return {name: prod(value.shape) for name, value in inputs.items() if not value.random}

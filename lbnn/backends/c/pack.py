@@ -87,6 +87,11 @@ class ConvShape:
 
 
 @dataclass(frozen=True)
+class SmallConvShape(ConvShape):
+    """lbnn_conv_small_shape of lbnn_conv_small.h: members of 16 bits, channels those of one group."""
+
+
+@dataclass(frozen=True)
 class PoolShape:
     """lbnn_pool_shape of lbnn_pool.h, its members in the same order."""
 
@@ -104,11 +109,11 @@ class PoolShape:
     count_include_pad: int
 
 
-def small_shape(shape: ConvShape) -> ConvShape | None:
-    """lbnn_conv_small_shape of lbnn_conv_small.h, where channels are those of one group; None beyond its 16 bits."""
+def small_shape(shape: ConvShape) -> SmallConvShape | None:
+    """The shape for lbnn_conv2d_small; None if a number needs more than 16 bits."""
     inputs, outputs = shape.in_channels // shape.groups, shape.out_channels // shape.groups
-    small = replace(shape, in_channels=inputs, out_channels=outputs)
-    return small if max(astuple(small)) < 1 << 16 else None
+    members = astuple(replace(shape, in_channels=inputs, out_channels=outputs))
+    return SmallConvShape(*members) if max(members) < 1 << 16 else None
 
 
 def conv_kernel(shape: ConvShape) -> str:
