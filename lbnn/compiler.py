@@ -94,7 +94,7 @@ def compile(
     read = model if isinstance(model, Model) else read_model(model, input_shape)
     options = COptions(name="compiled", input_variance=input_variance)
     listing = list_calls(read, options)
-    data = view(listing, read.sha256, options)
+    data = view(listing, read, options)
     sources = {**files(listing, data, options), "batch.c": render("batch.c.j2", data)}
     graph = listing.graph
     with tempfile.TemporaryDirectory(prefix="lbnn-") as folder:

@@ -12,8 +12,10 @@ from lbnn import parity, problem, verify
 from lbnn.checkpoint import read_model
 from lbnn.errors import LbnnError
 from lbnn.exporters import export
+from lbnn.files import write_file
 from lbnn.losses import expected_gaussian_nll
 from lbnn.moments import Moments
+from lbnn.report import write_report
 from lbnn.training import FitResult
 
 HIDDEN = 4
@@ -39,8 +41,14 @@ def run_demo(out: Path, quick: bool = False) -> None:
     print(f"   {export(path, 'onnx', out / 'polynomial.onnx', force=True)}")
     print("4. Verify every backend against float64")
     prove(path, quick)
-    print("5. Try next")
+    print("5. Report: one page for a review, the model running inside")
+    print(
+        f"   {write_report(path, out / 'report.html', write_data(out / 'data.csv'), 'y', QUICK_BACKENDS, force=True)}"
+    )
+    print("6. Try next")
     print(f"   lbnn inspect {path}")
+    print(f"   lbnn bench {path} --layers")
+    print(f"   lbnn train {out}/data.csv --target y -o mine.pt      # and then with a CSV of your own")
     print(f"   cc -std=c99 {out}/c/polynomial.c {out}/c/polynomial_selftest.c {out}/c/example_main.c -lm && ./a.out")
 
 
@@ -79,6 +87,13 @@ def draw(model: torch.nn.Module, path: Path) -> Path:
         title=f"1-{HIDDEN}-1 with Gaussian weights: mean and uncertainty in one pass",
     )  # fmt: skip
     return plots.save(axes, path)
+
+
+def write_data(path: Path) -> Path:
+    """Fresh observations as a CSV."""
+    x, y = problem.draw(300, 1, torch.Generator().manual_seed(2))
+    rows = (f"{a:.6g},{b:.6g}" for a, b in zip(x[:, 0].tolist(), y[:, 0].tolist(), strict=True))
+    return write_file(path, "\n".join(["x,y", *rows]) + "\n", force=True)
 
 
 def prove(path: Path, quick: bool) -> None:

@@ -21,9 +21,8 @@ import numpy as np
 
 from lbnn.emulators import UnicornMachine, link_for_core
 from lbnn.errors import LbnnError
-from lbnn.graph import INPUT, Graph, Node, Param
+from lbnn.graph import Graph, Node
 from lbnn.images import image_sizes
-from lbnn.moments import Moments
 from lbnn.parity import Cost
 from lbnn.timing import Clock, Floats, Run
 from lbnn.toolchains import CORES, cross_gcc
@@ -70,23 +69,11 @@ def fastbnns_missing() -> str:
     return "" if find_spec("fastbnns") else "pip install fastbnns"
 
 
-def pin_batch(proto: Any, batch: int) -> Any:
-    """The ONNX model for batches of one size, which lets compilers plan ahead."""
-    import onnx
-
-    pinned = onnx.ModelProto()
-    pinned.CopyFrom(proto)
-    del pinned.graph.value_info[:]
-    for value in (*pinned.graph.input, *pinned.graph.output):
-        value.type.tensor_type.shape.dim[0].dim_value = batch
-    return pinned
-
-
 def count_emx(proto: Any, inputs: Floats, flags: Sequence[str]) -> Cost:
     """What the C of emx-onnx-cgen costs on a Cortex-M4F for one of `inputs`; RAM is in `stack_bytes`, heap included."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        (folder / "peer.onnx").write_bytes(pin_batch(proto, 1).SerializeToString())
+        (folder / "peer.onnx").write_bytes(_pinned(proto, 1).SerializeToString())
         (folder / "heap.c").write_text(HEAP)
         _run(
             "emx-onnx-cgen", "compile", "--model-name", "peer", "--large-weight-threshold", "0", "peer.onnx", cwd=folder
@@ -111,7 +98,7 @@ def _elements(value: Any) -> int:
 def iree_clock(proto: Any, batch: int, folder: Path) -> Clock:
     """IREE's own benchmark of the ONNX model compiled for this host, on one thread; `folder` must outlive the clock."""
     module = folder / f"{batch}.vmfb"
-    (folder / "peer.onnx").write_bytes(pin_batch(proto, batch).SerializeToString())
+    (folder / "peer.onnx").write_bytes(_pinned(proto, batch).SerializeToString())
     _run("iree-import-onnx", "peer.onnx", "-o", "peer.mlir", cwd=folder)
     target = ("--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu")
     _run("iree-compile", "peer.mlir", *target, "--iree-llvmcpu-target-cpu=host", "-o", module.name, cwd=folder)
@@ -146,7 +133,9 @@ def bind_fastbnns(graph: Graph, inputs: Floats) -> Run:
 def _torch_layer(node: Node) -> Any:
     from torch import nn
 
-    operator, attrs = _plain_operator(node)[0], node.attrs
+    from lbnn.backends.onnx.plain import plain_operator
+
+    operator, attrs = plain_operator(node)[0], node.attrs
     shape: Any = node.params["weight"].shape if node.params else ()
     if operator == "Gemm":
         return nn.Linear(shape[1], shape[0])
@@ -160,51 +149,14 @@ def _torch_layer(node: Node) -> Any:
     return nn.LeakyReLU(attrs["negative_slope"]) if operator == "LeakyRelu" else nn.Flatten()
 
 
+def _pinned(proto: Any, batch: int) -> Any:
+    from lbnn.backends.onnx.plain import pin_batch
+
+    return pin_batch(proto, batch)
+
+
 def _run(*command: str, cwd: Path) -> str:
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=SECONDS, check=False)
     if done.returncode != 0:
         raise LbnnError(f"{command[0]} failed: {done.stderr.strip()[-300:]}")
     return done.stdout
-
-
-def plain_onnx(graph: Graph) -> Any:
-    """The plain network of a prepared graph's means, input without variance: what others compile instead of moments."""
-    from onnx import helper
-
-    nodes, constants, names = [], [], {INPUT: INPUT}
-    for node in graph.nodes:
-        operator, attributes = _plain_operator(node)
-        weights = [f"{node.name}.{key}" for key in node.params]
-        constants += [_tensor(name, param) for name, param in zip(weights, node.params.values(), strict=True)]
-        nodes.append(helper.make_node(operator, [names[node.inputs[0]], *weights], [node.name], **attributes))
-        names[node.name] = node.name
-    values = ((INPUT, graph.input.shape), (graph.output, graph.values[graph.output].shape))
-    given, result = (helper.make_tensor_value_info(name, 1, ["N", *shape]) for name, shape in values)
-    opset = helper.make_opsetid("", 17)
-    return helper.make_model(
-        helper.make_graph(nodes, graph.name, [given], [result], constants), opset_imports=[opset], ir_version=8
-    )
-
-
-def _plain_operator(node: Node) -> tuple[str, dict[str, Any]]:
-    """The ONNX operator of a sequential network's layer and its attributes."""
-    op, attrs = node.op.removesuffix("_point"), node.attrs
-    if op == "linear":
-        return "Gemm", {"transB": 1}
-    if op == "conv":
-        window = {"strides": attrs["stride"], "dilations": attrs["dilation"], "group": attrs["groups"]}
-        return "Conv", {**window, "pads": 2 * attrs["padding"]}
-    if op == "leaky_relu":
-        return "LeakyRelu", {"alpha": attrs["negative_slope"]}
-    if op == "avg_pool":
-        return "AveragePool", {"kernel_shape": attrs["kernel_size"], "strides": attrs["stride"]}
-    if op == "flatten":
-        return "Flatten", {}
-    raise LbnnError(f"op {node.op!r} has no plain form here; compare networks of linear, conv, pooling and leaky-ReLU")
-
-
-def _tensor(name: str, param: Param) -> Any:
-    from onnx import numpy_helper
-
-    values = param.mean if isinstance(param, Moments) else param
-    return numpy_helper.from_array(np.asarray(values, np.float32), name)

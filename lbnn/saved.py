@@ -1,14 +1,14 @@
 """The contents of model.pt, a dict of plain data and float32 tensors, with every field checked.
 
-    format        "lbnn"
-    version       1
-    lbnn_version  the lbnn that wrote it
-    name          text or None: the file's name is used then
-    input_shape   [int, ...], without the batch axis
-    graph         {"output": name, "nodes": [{name, op, inputs, attrs, params, training}, ...]}
-                  params: {"weight": {"mu": tensor, "rho": tensor}} for Gaussians, {"scale": tensor} for known numbers
-    metadata      plain data of the user's
-    tensors       {tensor: float32}; nodes that name the same tensor share it
+format        "lbnn"
+version       1
+lbnn_version  the lbnn that wrote it
+name          text or None: the file's name is used then
+input_shape   [int, ...], without the batch axis
+graph         {"output": name, "nodes": [{name, op, inputs, attrs, params, training}, ...]}
+              params: {"weight": {"mu": tensor, "rho": tensor}} for Gaussians, {"scale": tensor} for known numbers
+metadata      plain data of the user's
+tensors       {tensor: float32}; nodes that name the same tensor share it
 """
 
 from __future__ import annotations

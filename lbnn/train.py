@@ -9,7 +9,9 @@ embedded variance of a plain Linear, averaged over four splits, early stopping i
     synthetic, noise grows with   learned    0.448   0.715, 0.955            92
     one of two inputs, n = 1000   embedded   0.455   0.728, 0.953           131
 
-Both are calibrated; the learned one is better in NLL and needs fewer epochs, at one more output of the last layer.
+(batches of up to 64 rows, at most 200 epochs). At 95 % the two cover alike; at 68 % the embedded one is nearer on
+diabetes, the learned one on the synthetic set. The differences in NLL are small for four splits and were not tested
+against their scatter. The learned one was chosen because it stopped earlier on both, at one more output per target.
 """
 
 from __future__ import annotations

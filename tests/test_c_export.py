@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import lbnn
 from c_models import MODELS, STRICT, WARNINGS, Library, export, mlp, read, run, sources
 from conftest import need
+from lbnn import nn as bnn
 from lbnn.backends.c import COptions, c_name, export_c, generate, list_calls
 from lbnn.backends.c.literals import rows, scalar
 from lbnn.backends.c.names import RESERVED, comment, identifiers
@@ -565,3 +566,11 @@ def test_templates_hold_layout_only():
     assert all(re.fullmatch(r" [a-z0-9_.]+ ", expression) for expression in expressions)
     allowed = r" (if [a-z_.]+|else|endif|endfor|for \w+ in [a-z_.]+|include \"[a-z_.0-9]+\") "
     assert all(re.fullmatch(allowed, tag) for tag in tags)
+
+
+def test_the_header_names_the_columns_that_the_file_names(tmp_path):
+    model = bnn.Sequential(bnn.Linear(2, 1))
+    columns = {"inputs": ["adc counts", "*/ int evil; /*"], "targets": ["temperature"]}
+    path = lbnn.save(model, tmp_path / "thermo.pt", input_shape=(2,), metadata=columns)
+    header = generate(read_model(path))["thermo.h"]
+    assert " *     input[0]  adc counts\n *     input[1]  _/ int evil; /_\n *     mean[0]  temperature\n" in header

@@ -210,9 +210,7 @@ def conv_shape(case: tuple[Any, ...]) -> ConvShape:
         (size + 2 * p - d * (k - 1) - 1) // s + 1
         for size, k, s, p, d in zip((height, width), kernel, stride, padding, dilation, strict=True)
     ]
-    return ConvShape(
-        in_channels, height, width, out_channels, *sizes, *kernel, *stride, *padding, *dilation, groups
-    )
+    return ConvShape(in_channels, height, width, out_channels, *sizes, *kernel, *stride, *padding, *dilation, groups)
 
 
 @dataclass(frozen=True)
@@ -320,14 +318,10 @@ def test_average_pooling_divides_as_torch_does(
 
     e, v = random(channels, height, width), positive(channels, height, width)
     true_mean = average(double(e))
-    inside = F.avg_pool2d(
-        torch.ones(1, height, width).double(), kernel, stride, padding, ceil_mode, divisor_override=1
-    )
+    inside = F.avg_pool2d(torch.ones(1, height, width).double(), kernel, stride, padding, ceil_mode, divisor_override=1)
     divisor = inside.numpy() / average(torch.ones(1, height, width).double())
     true_var = average(double(v)) / divisor
-    shape = PoolShape(
-        channels, height, width, *true_mean.shape[1:], *kernel, *stride, *padding, int(include_pad)
-    )
+    shape = PoolShape(channels, height, width, *true_mean.shape[1:], *kernel, *stride, *padding, int(include_pad))
     for name in {"lbnn_avg_pool", pool_kernel(shape)}:
         mean, spread = empty(*true_mean.shape)
         kernels(name, e, v, mean, spread, shape)
@@ -413,9 +407,7 @@ def _clamped(e: float, v: float, slope: float, clamp: float) -> tuple[float, flo
         m0, v0 = e - sigma * phi / p, v * (1 - alpha * phi / p - (phi / p) ** 2)
         m1, v1 = e + sigma * phi / (1 - p), v * (1 + alpha * phi / (1 - p) - (phi / (1 - p)) ** 2)
         mean = p * slope * m0 + (1 - p) * m1
-        return float(mean), float(
-            p * slope**2 * v0 + (1 - p) * v1 + p * (slope * m0) ** 2 + (1 - p) * m1**2 - mean**2
-        )
+        return float(mean), float(p * slope**2 * v0 + (1 - p) * v1 + p * (slope * m0) ** 2 + (1 - p) * m1**2 - mean**2)
 
 
 def test_leaky_relu_clamped_accepts_a_certain_value(kernels: Kernels) -> None:
@@ -570,7 +562,7 @@ def test_strict_builds_agree_in_every_bit(folder: Path) -> None:
 @pytest.mark.parametrize("flags", ["-DLBNN_STRICT -ffast-math", "-DLBNN_BLOCK=5", "-DLBNN_ABI_TEST"])
 def test_impossible_options_are_compile_errors(flags: str, tmp_path: Path) -> None:
     source = tmp_path / "wrong.c"
-    source.write_text("#ifdef LBNN_ABI_TEST\n#define LBNN_EXPECT_ABI 999\n#endif\n#include \"lbnn.h\"\n")
+    source.write_text('#ifdef LBNN_ABI_TEST\n#define LBNN_EXPECT_ABI 999\n#endif\n#include "lbnn.h"\n')
     command = [need("gcc"), "-std=c99", *flags.split(), f"-I{ROOT / 'c_runtime'}", "-fsyntax-only", str(source)]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode != 0 and "#error" in result.stderr

@@ -30,7 +30,7 @@ def fails_in_one_line(result, message):
     assert message in result.stderr and result.stderr.count("\n") == 1, result.stderr
 
 
-@pytest.mark.parametrize("command", ["demo", "export", "verify", "inspect", "bench", "doctor"])
+@pytest.mark.parametrize("command", ["demo", "train", "export", "verify", "inspect", "bench", "report", "doctor"])
 def test_help_has_an_example(command):
     result = run(command, "--help")
     assert result.returncode == 0

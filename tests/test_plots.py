@@ -133,3 +133,25 @@ def test_without_matplotlib_one_line_says_how_to_install_it(monkeypatch):
 def test_training_and_metrics_do_not_import_matplotlib():
     code = "import sys, lbnn.training, lbnn.metrics, lbnn.plots; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_predicted_against_observed_has_bars_of_two_standard_deviations():
+    target = torch.tensor([[19.0], [1.0], [12.0]])
+    ax = plots.against_observed(PREDICTED, target, name="cost in $")
+    assert np.asarray(ax.lines[0].get_xydata()).tolist() == [[19.0, 20.0], [1.0, 0.0], [12.0, 10.0]]
+    heights = [float(np.ptp(segment[:, 1])) for segment in ax.collections[0].get_segments()]
+    assert heights == [8.0, 2.0, 4.0]
+    assert ax.get_xlabel() == r"observed cost in \$"  # not the start of a formula
+
+
+def test_regression_puts_the_calibration_beside_it_and_thins_out_many_rows():
+    many = Moments(torch.zeros(5000, 2), torch.ones(5000, 2))
+    left, right = plots.regression(many, torch.randn(5000, 2)).axes
+    assert len(left.lines[0].get_xydata()) == plots.MOST_BARS
+    assert right.get_xlabel() == "predicted probability"
+
+
+def test_a_picture_of_an_unknown_kind_is_refused_and_nothing_is_written(tmp_path):
+    with pytest.raises(LbnnError, match="png"):
+        plots.save(plots.prediction_band(X, PREDICTED), tmp_path / "band.xyz")
+    assert list(tmp_path.iterdir()) == []

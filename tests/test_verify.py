@@ -61,7 +61,7 @@ def test_input_variance_is_verified_too():
 
 
 FAULTS = {
-    "1 (leaky_relu)": ("lbnn_activation.h", "var[i] = v * r;", "var[i] = 1.01f * v * r;"),
+    "1 (leaky_relu)": ("lbnn_activation.h", "out.var = in.var * ratio;", "out.var = 1.01f * in.var * ratio;"),
     "2 (avg_pool)": ("lbnn_pool.h", "scale * (upper[0]", "0.99f * scale * (upper[0]"),
 }
 

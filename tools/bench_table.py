@@ -12,6 +12,7 @@ from pathlib import Path
 from bench_models import MODELS, write
 
 from lbnn import bench, peers
+from lbnn.backends.onnx.plain import plain_onnx
 from lbnn.bench import Bench, Row
 from lbnn.checkpoint import read_model
 from lbnn.passes import prepare
@@ -42,7 +43,7 @@ def measure(path: Path) -> Column:
     if "emx-onnx-cgen" not in names:
         return Column(found, None)
     model = read_model(path)
-    proto = peers.plain_onnx(prepare(model.graph, input_variance=False))
+    proto = plain_onnx(prepare(model.graph, input_variance=False))
     plain = peers.count_emx(proto, bench.ordinary_inputs(model), bench.DEVICE_FLAGS)
     return Column(found, plain.instructions)
 

@@ -1,6 +1,6 @@
 """Made model_v1.pt and model_v1.json once, with the first lbnn of format version 1; kept to show what is inside.
 
-    python tests/golden/make_model_v1.py FOLDER
+python tests/golden/make_model_v1.py FOLDER
 """
 
 import json

@@ -27,7 +27,7 @@ def generate(model: Model, options: COptions | None = None) -> Files:
     """File name -> contents. The same model and options give the same bytes."""
     options = options or COptions()
     listing = list_calls(model, options)
-    return files(listing, view(listing, model.sha256, options), options)
+    return files(listing, view(listing, model, options), options)
 
 
 def files(listing: Listing, data: ModelView, options: COptions) -> Files:

@@ -32,9 +32,7 @@ def pack_weights(
     """
     mean = _with_bias(weight_mean, bias_mean)
     var = _with_bias(weight_var, bias_var)
-    blocks = [
-        np.concatenate([mean[rows], var[rows]]).T.reshape(-1) for rows in _blocks(len(mean), groups)
-    ]
+    blocks = [np.concatenate([mean[rows], var[rows]]).T.reshape(-1) for rows in _blocks(len(mean), groups)]
     return np.concatenate([*blocks, np.zeros(pad, np.float32)])
 
 

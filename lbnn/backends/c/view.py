@@ -12,6 +12,7 @@ from lbnn.backends.c import literals, names, resources
 from lbnn.backends.c.golden import golden
 from lbnn.backends.c.kernels import Constant, Geometry, Line, Listing
 from lbnn.backends.c.options import COptions
+from lbnn.checkpoint import Model
 from lbnn.plan import MEAN, VAR
 
 MEMBERS = {
@@ -76,6 +77,7 @@ class ModelView:
     selftest_file: str
     input_shape: str
     output_shape: str
+    named_elements: tuple[str, ...]
     input_len: int
     output_len: int
     work_len: int
@@ -94,7 +96,7 @@ class ModelView:
     golden: GoldenView
 
 
-def view(listing: Listing, sha256: str, options: COptions) -> ModelView:
+def view(listing: Listing, model: Model, options: COptions) -> ModelView:
     """The view of a listing."""
     name, graph, single = listing.name, listing.graph, options.single_file
     weight_len = sum(constant.values.size for constant in listing.constants)
@@ -104,7 +106,7 @@ def view(listing: Listing, sha256: str, options: COptions) -> ModelView:
         upper=name.upper(),
         title=name.replace("_", " "),
         version=__version__,
-        sha256=names.comment(sha256),
+        sha256=names.comment(model.sha256),
         command=names.comment(options.command),
         abi=resources.abi_version(),
         input_variance=options.input_variance,
@@ -114,6 +116,10 @@ def view(listing: Listing, sha256: str, options: COptions) -> ModelView:
         selftest_file=f"{name}.c" if single else f"{name}_selftest.c",
         input_shape="x".join(map(str, graph.input.shape)),
         output_shape="x".join(map(str, graph.values[graph.output].shape)),
+        named_elements=(
+            *_elements("input", model.metadata.get("inputs"), listing.size("input")),
+            *_elements("mean", model.metadata.get("targets"), listing.size(graph.output)),
+        ),
         input_len=listing.size("input"),
         output_len=listing.size(graph.output),
         work_len=max(1, listing.plan.size),
@@ -131,6 +137,14 @@ def view(listing: Listing, sha256: str, options: COptions) -> ModelView:
         result_var=listing.at(graph.output, VAR),
         golden=_golden(listing),
     )
+
+
+def _elements(array: str, columns: Any, length: int) -> list[str]:
+    """A line for each element of an array, where the model's file names the columns of its data."""
+    if not isinstance(columns, list) or len(columns) != length:
+        return []
+    width = len(f"{array}[{length - 1}]")
+    return [f"{f'{array}[{i}]':{width}}  {names.comment(str(column))}" for i, column in enumerate(columns)]
 
 
 def _inlined(headers: list[str]) -> str:
