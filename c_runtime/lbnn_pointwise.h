@@ -114,8 +114,11 @@ LBNN_KERNEL void lbnn_shift(const float *a_mean, const float *a_var, const float
 /* V' = 0 */
 LBNN_KERNEL void lbnn_lift(float *var, int n)
 {
-    for (int i = 0; LBNN_VARIANCE && i < n; i++) {
-        var[i] = 0.0f;
+    for (; LBNN_VARIANCE && n > 0; n--) {
+        *var++ = 0.0f;
+#ifdef LBNN_OPTIMIZE_SIZE /* or the compiler takes memset from the library */
+        LBNN_HOLD(var);
+#endif
     }
 }
 

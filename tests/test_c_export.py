@@ -345,6 +345,15 @@ def test_optimize_size_gives_smaller_code(folders, tmp_path):
     assert sizes[0] < sizes[1]
 
 
+def test_optimize_size_leaves_one_kernel_for_all_sums_of_a_model_with_convolutions(tmp_path):
+    folder = export("zoo", tmp_path / "zoo", optimize="size")
+    calls = set(re.findall(r"lbnn_\w+(?=\()", (folder / "zoo.c").read_text()))
+    assert "lbnn_conv2d_small" in calls and not {name for name in calls if "linear" in name or name == "lbnn_conv2d"}
+    assert not {path.name for path in folder.iterdir()} & {"lbnn_conv.h", "lbnn_linear.h"}
+    folder = export("gas_sensor", tmp_path / "gas_sensor", optimize="size")
+    assert not (folder / "lbnn_conv_small.h").exists() and "lbnn_linear_point(" in (folder / "gas_sensor.c").read_text()
+
+
 def test_another_runtime_is_a_compile_error(tmp_path):
     gcc = need("gcc")
     folder = export("gas_sensor", tmp_path / "out")
@@ -455,6 +464,10 @@ def parity(model, variance, flags):
     """The worst errors of compiled C against the float64 reference of the graph as traced."""
     samples = draw_samples(model, 40, seed=1, input_variance=variance)
     got = lbnn.compile(model, input_variance=variance, flags=flags)(samples.mean, samples.var)
+    return worst(model, samples, got)
+
+
+def worst(model, samples, got):
     want = predict(model.graph, samples.mean, samples.var)
     return [float(part.max()) for part in errors(Outcome(got.mean, got.var), want)]
 
@@ -471,14 +484,32 @@ def test_networks_whose_branches_share_memory_keep_the_parity_contract(graph, va
     assert max(parity(Model(graph, "", "graph", {}), variance, ("-O0",))) <= FLOAT32_TOLERANCE
 
 
+@pytest.mark.parametrize("variance", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_models_optimized_for_size_keep_the_parity_contract(tmp_path, name, variance):
+    need("gcc")
+    model = read(name)
+    folder = export(name, tmp_path / "out", input_variance=variance, optimize="size")
+    run("gcc", *STRICT, "-Os", "-shared", "-fPIC", f"{name}.c", "-o", "model.so", "-lm", cwd=folder)
+    macros = dict(re.findall(rf"#define {name.upper()}_(\w+)_LEN (\d+)", (folder / f"{name}.h").read_text()))
+    library = Library(folder / "model.so", name, *(int(macros[key]) for key in ("INPUT", "OUTPUT", "WORK")))
+    samples = draw_samples(model, 20, seed=1, input_variance=variance)
+    parts = (samples.mean, samples.var) if variance else (samples.mean,)
+    results = [library.predict(*(part.reshape(-1) for part in sample)) for sample in zip(*parts, strict=True)]
+    assert not any(status for status, _, _ in results)
+    got = Moments(*(np.array(part) for part in list(zip(*results, strict=True))[1:]))
+    assert max(worst(model, samples, got)) <= FLOAT32_TOLERANCE
+
+
+@pytest.mark.parametrize("optimize", ["speed", "size"])
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(networks(), min_size=3, max_size=3))
-def test_random_networks_pass_their_self_tests_under_sanitizers(tmp_path_factory, found):
+@given(found=st.lists(networks(), min_size=3, max_size=3))
+def test_random_networks_pass_their_self_tests_under_sanitizers(tmp_path_factory, optimize, found):
     need("gcc")
     folder = tmp_path_factory.mktemp("sanitized")
     names = [f"net_{number}" for number in range(len(found))]
     for name, (module, shape) in zip(names, found, strict=True):
-        export_c(read_model(module, shape), folder / name, COptions(name=name))
+        export_c(read_model(module, shape), folder / name, COptions(name=name, optimize=optimize))
     includes = "".join(f'#include "{name}/{name}.c"\n#include "{name}/{name}_selftest.c"\n' for name in names)
     calls = " ".join(
         f"{{ static float work[{name.upper()}_WORK_LEN]; if ({name}_selftest(work)) return {number + 1}; }}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 from collections.abc import Callable
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,17 @@ import torch
 import torch.nn.functional as F
 
 from conftest import need
-from lbnn.backends.c.pack import ConvShape, PoolShape, conv_kernel, pack_weights, packed_length, pool_kernel
+from lbnn.backends.c.pack import (
+    ConvShape,
+    PoolShape,
+    SmallConvShape,
+    conv_kernel,
+    least_pad,
+    pack_weights,
+    packed_length,
+    pool_kernel,
+    small_shape,
+)
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "tests/c/all_kernels.c"
@@ -30,6 +40,7 @@ BUILDS = {
     "gcc-O2": "gcc -std=gnu99 -O2 -fno-math-errno",
     "gcc-O3-native": "gcc -std=gnu99 -O3 -march=native -fno-math-errno",
     "gcc-Os-size": "gcc -std=c99 -Os -DLBNN_OPTIMIZE_SIZE",
+    "gcc-Os-size-scalar": "gcc -std=c99 -Os -DLBNN_OPTIMIZE_SIZE -DLBNN_NO_SIMD",
     "gcc-fast-math": "gcc -std=c99 -O3 -march=native -ffast-math",
     "gcc-scalar": "gcc -std=c99 -O2 -DLBNN_NO_SIMD",
     "gcc-scalar-4": "gcc -std=c99 -O2 -DLBNN_NO_SIMD -DLBNN_BLOCK=4",
@@ -64,8 +75,8 @@ def _c_argument(value: Any) -> Any:
         assert value.dtype == np.float32 and value.flags.c_contiguous
         return value.ctypes.data_as(ctypes.c_void_p)
     if isinstance(value, ConvShape | PoolShape):
-        members = astuple(value)
-        return ctypes.byref((ctypes.c_int * len(members))(*members))
+        members, kind = astuple(value), ctypes.c_uint16 if isinstance(value, SmallConvShape) else ctypes.c_int
+        return ctypes.byref((kind * len(members))(*members))
     return ctypes.c_float(value) if isinstance(value, float) else ctypes.c_int(value)
 
 
@@ -138,6 +149,13 @@ def test_blocks_never_cross_groups() -> None:
     assert third == [0, 0, 0, 0, 4, 5, -4, -5]
 
 
+def test_the_least_padding_completes_the_last_block() -> None:
+    assert [least_pad(outputs) for outputs in (1, 7, 8, 10, 16)] == [7, 1, 0, 6, 0]
+    assert least_pad(12, groups=2) == 2
+    weight = np.ones((10, 2), np.float32)
+    assert len(pack_weights(weight, weight, pad=least_pad(10))) == packed_length(10, 2) - 1
+
+
 # ---- linear --------------------------------------------------------------------------------------
 
 
@@ -195,29 +213,77 @@ def conv_shape(case: tuple[Any, ...]) -> ConvShape:
     return ConvShape(in_channels, height, width, out_channels, *sizes, *kernel, *stride, *padding, *dilation, groups)
 
 
-@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
-def test_convolution_in_its_general_and_its_fast_form(kernels: Kernels, case: tuple[Any, ...]) -> None:
+@dataclass(frozen=True)
+class Convolution:
+    """Inputs and packed weights of a case, and what float64 gives for moments and for points."""
+
+    mean: np.ndarray
+    var: np.ndarray
+    packed: np.ndarray
+    true_mean: np.ndarray
+    true_var: np.ndarray
+    point_var: np.ndarray
+
+
+def convolution(case: tuple[Any, ...]) -> Convolution:
     in_channels, height, width, out_channels, kernel, stride, padding, dilation, groups = case
-    s = conv_shape(case)
     e, v = random(in_channels, height, width), positive(in_channels, height, width)
     mu, var = (f(out_channels, in_channels // groups, *kernel, seed=5) for f in (random, positive))
     bias, bias_var = random(out_channels, seed=6), positive(out_channels, seed=7)
-    packed = pack_weights(mu, var, bias, bias_var, groups)
 
     def conv(x: torch.Tensor, w: torch.Tensor, b: np.ndarray) -> np.ndarray:
         return F.conv2d(x[None], w, double(b), stride, padding, dilation, groups)[0].numpy()
 
-    zero = np.zeros_like(bias)
-    true_mean = conv(double(e), double(mu), bias)
-    point_var = conv(double(e) ** 2, double(var), bias_var)
-    true_var = conv(double(v) + double(e) ** 2, double(var), bias_var) + conv(double(v), double(mu) ** 2, zero)
+    spread = conv(double(v) + double(e) ** 2, double(var), bias_var)
+    return Convolution(
+        e,
+        v,
+        pack_weights(mu, var, bias, bias_var, groups),
+        conv(double(e), double(mu), bias),
+        spread + conv(double(v), double(mu) ** 2, np.zeros_like(bias)),
+        conv(double(e) ** 2, double(var), bias_var),
+    )
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
+def test_convolution_in_its_general_and_its_fast_form(kernels: Kernels, case: tuple[Any, ...]) -> None:
+    s, true = conv_shape(case), convolution(case)
     for name in {"lbnn_conv2d", conv_kernel(s)}:
-        mean, spread = empty(*true_mean.shape)
-        kernels(name, e, v, packed, mean, spread, s)
-        assert_moments(mean, spread, true_mean, true_var)
-        mean, spread = empty(*true_mean.shape)
-        kernels(name + "_point", e, packed, mean, spread, s)
-        assert_moments(mean, spread, true_mean, point_var)
+        mean, spread = empty(*true.true_mean.shape)
+        kernels(name, true.mean, true.var, true.packed, mean, spread, s)
+        assert_moments(mean, spread, true.true_mean, true.true_var)
+        mean, spread = empty(*true.true_mean.shape)
+        kernels(name + "_point", true.mean, true.packed, mean, spread, s)
+        assert_moments(mean, spread, true.true_mean, true.point_var)
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
+def test_the_small_convolution_takes_any_shape_and_points_with_variances_of_zero(
+    kernels: Kernels, case: tuple[Any, ...]
+) -> None:
+    s, true = small_shape(conv_shape(case)), convolution(case)
+    for var, true_var in ((true.var, true.true_var), (np.zeros_like(true.var), true.point_var)):
+        mean, spread = empty(*true.true_mean.shape)
+        kernels("lbnn_conv2d_small", true.mean, var, true.packed, mean, spread, s)
+        assert_moments(mean, spread, true.true_mean, true_var)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (16, 64), (256, 10)])
+def test_a_linear_layer_is_a_convolution_with_a_kernel_as_wide_as_its_input(
+    kernels: Kernels, shape: tuple[int, int]
+) -> None:
+    inputs, outputs = shape
+    e, v, mu, var = random(inputs), positive(inputs), random(outputs, inputs, seed=2), positive(outputs, inputs)
+    e64, v64, mu64, var64 = (a.astype(np.float64) for a in (e, v, mu, var))
+    row = SmallConvShape(1, 1, inputs, outputs, 1, 1, 1, inputs, 1, 1, 0, 0, 1, 1, 1)
+    mean, spread = empty(outputs)
+    kernels("lbnn_conv2d_small", e, v, pack_weights(mu, var), mean, spread, row)
+    assert_moments(mean, spread, mu64 @ e64, var64 @ (v64 + e64**2) + mu64**2 @ v64)
+
+
+def test_a_shape_beyond_16_bits_has_no_small_form() -> None:
+    assert small_shape(ConvShape(1, 1, 65535, 1, 1, 65535, 1, 1, 1, 1, 0, 0, 1, 1, 1))
+    assert small_shape(ConvShape(1, 1, 65536, 1, 1, 65536, 1, 1, 1, 1, 0, 0, 1, 1, 1)) is None
 
 
 def test_the_fast_convolutions_are_all_among_the_cases() -> None:
@@ -472,9 +538,9 @@ def _network(run: Callable[..., int]) -> bytes:
     w = pack_weights(random(10, 27), positive(10, 27), random(10), positive(10))
     e, v = random(3, 6, 7), positive(3, 6, 7)
     outputs = []
-    for name in ("lbnn_conv2d", "lbnn_conv2d_3x3"):
+    for name, shape in (("lbnn_conv2d", s), ("lbnn_conv2d_3x3", s), ("lbnn_conv2d_small", small_shape(s))):
         mean, var = empty(10, 6, 7)
-        run(name, e, v, w, mean, var, s)
+        run(name, e, v, w, mean, var, shape)
         run("lbnn_leaky_relu", mean, var, mean.size, 0.1)
         run("lbnn_leaky_relu_clamped", mean, var, mean.size, 0.1, 3.0)
         out_mean, out_var = empty(14)
@@ -482,7 +548,7 @@ def _network(run: Callable[..., int]) -> bytes:
         run("lbnn_linear", mean, var, dense, out_mean, out_var, 420, 14)
         run("lbnn_variance_head", out_mean, out_var, out_mean, out_var, 7)
         outputs.append(mean.tobytes() + var.tobytes() + out_mean.tobytes() + out_var.tobytes())
-    assert outputs[0] == outputs[1]
+    assert len(set(outputs)) == 1
     return outputs[0]
 
 

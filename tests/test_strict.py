@@ -22,7 +22,7 @@ from conftest import need
 from lbnn import nn as bnn
 from lbnn.backends.c import COptions, export_c
 from lbnn.backends.c.footprint import KERNELS
-from lbnn.backends.c.pack import ConvShape, PoolShape, pack_weights
+from lbnn.backends.c.pack import ConvShape, PoolShape, SmallConvShape, pack_weights, small_shape
 from lbnn.checkpoint import read_model
 from lbnn.emulators import UnicornMachine, link_for_core, run_model
 from lbnn.toolchains import BOARDS, CORES, TOOLCHAINS, CompileError
@@ -158,6 +158,15 @@ def conv(point: bool, *shapes: ConvShape) -> Callable[[np.random.Generator], Ite
     return calls
 
 
+def small(*shapes: ConvShape) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+    """The calls of lbnn_conv2d with the shape in its small form."""
+
+    def calls(rng: np.random.Generator) -> Iterator[Arguments]:
+        yield from ([*arguments, small_shape(s)] for *arguments, s in conv(False, *shapes)(rng))
+
+    return calls
+
+
 def pool(point: bool, shape: PoolShape) -> Callable[[np.random.Generator], Iterator[Arguments]]:
     def calls(rng: np.random.Generator) -> Iterator[Arguments]:
         size = shape.channels * shape.in_height * shape.in_width
@@ -194,6 +203,7 @@ CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_conv2d_3x3_point": conv(True, same(4, 8, 9, 2, 3), same(1, 5, 4, 10, 3)),
     "lbnn_conv2d_1x1": conv(False, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1)),
     "lbnn_conv2d_1x1_point": conv(True, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1)),
+    "lbnn_conv2d_small": small(ODD, GROUPED),
     "lbnn_depthwise_3x3": conv(False, same(6, 7, 9, 6, 3, groups=6)),
     "lbnn_depthwise_3x3_point": conv(True, same(6, 7, 9, 6, 3, groups=6)),
     "lbnn_avg_pool": pool(False, POOLED),
@@ -239,8 +249,8 @@ def _c_argument(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.ctypes.data_as(ctypes.c_void_p)
     if isinstance(value, ConvShape | PoolShape):
-        members = astuple(value)
-        return ctypes.byref((ctypes.c_int * len(members))(*members))
+        members, kind = astuple(value), ctypes.c_uint16 if isinstance(value, SmallConvShape) else ctypes.c_int
+        return ctypes.byref((kind * len(members))(*members))
     return ctypes.c_float(value) if isinstance(value, float) else ctypes.c_int(value)
 
 
@@ -259,7 +269,7 @@ class Emulated:
 
     def _place(self, value: Any) -> Any:
         if isinstance(value, ConvShape | PoolShape):
-            value = np.array(astuple(value), np.int32)
+            value = np.array(astuple(value), np.uint16 if isinstance(value, SmallConvShape) else np.int32)
         if not isinstance(value, np.ndarray):
             return value
         address = self.machine.alloc(value.size)

@@ -2,6 +2,7 @@
 #define LBNN_EXPECT_ABI 2
 #include "lbnn_activation.h"
 #include "lbnn_conv.h"
+#include "lbnn_conv_small.h"
 #include "lbnn_linear.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"

@@ -2,6 +2,7 @@
 #define LBNN_EXPECT_ABI 2
 #include "lbnn_activation.h"
 #include "lbnn_conv.h"
+#include "lbnn_conv_small.h"
 #include "lbnn_linear.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
@@ -39,12 +40,13 @@ static void test_conv(void)
     check_near("conv_point variance", var[3], 0.5f + 9.0f * 0.1f, 1e-6f);
 }
 
-/* Fast and general kernels agree on numbers that floats hold exactly. */
+/* Fast, small and general kernels agree on numbers that floats hold exactly. */
 static void test_fast_conv(void)
 {
     static const lbnn_conv_shape wide = {1, 3, 5, 2, 3, 5, 3, 3, 1, 1, 1, 1, 1, 1, 1};
     static const lbnn_conv_shape deep = {2, 3, 5, 2, 3, 5, 3, 3, 1, 1, 1, 1, 1, 1, 2};
     static const lbnn_conv_shape dot = {2, 3, 5, 2, 3, 5, 1, 1, 1, 1, 0, 0, 1, 1, 1};
+    static const lbnn_conv_small_shape small = {1, 3, 5, 2, 3, 5, 3, 3, 1, 1, 1, 1, 1, 1, 1};
     float e[30], v[30], w[40 + LBNN_PACK - 1], mean[30], var[30], fast_mean[30], fast_var[30];
     for (int i = 0; i < 30; i++) {
         e[i] = (float)(i % 7 - 3);
@@ -56,6 +58,8 @@ static void test_fast_conv(void)
     lbnn_conv2d(e, v, w, mean, var, &wide);
     lbnn_conv2d_3x3(e, v, w, fast_mean, fast_var, &wide);
     check_true("conv2d_3x3", !memcmp(mean, fast_mean, sizeof mean) && !memcmp(var, fast_var, sizeof var));
+    lbnn_conv2d_small(e, v, w, fast_mean, fast_var, &small);
+    check_true("conv2d_small", !memcmp(mean, fast_mean, sizeof mean) && !memcmp(var, fast_var, sizeof var));
     lbnn_conv2d(e, v, w, mean, var, &deep);
     lbnn_depthwise_3x3(e, v, w, fast_mean, fast_var, &deep);
     check_true("depthwise_3x3", !memcmp(mean, fast_mean, sizeof mean) && !memcmp(var, fast_var, sizeof var));

@@ -29,6 +29,7 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_conv2d_3x3": (2644, 408),
     "lbnn_conv2d_3x3_point": (1962, 360),
     "lbnn_conv2d_point": (1810, 344),
+    "lbnn_conv2d_small": (1334, 360),
     "lbnn_copy": (26, 12),
     "lbnn_depthwise_3x3": (1428, 240),
     "lbnn_depthwise_3x3_point": (1064, 208),
@@ -50,7 +51,7 @@ KERNELS: dict[str, tuple[int, int]] = {
 # _predict itself, and what each call in it adds.
 PREDICT_CODE, PREDICT_STACK, CALL_CODE = 96, 64, 32
 CHECKS = ("lbnn_is_finite", "lbnn_is_variance", "lbnn_emit", "lbnn_copy")
-GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_pool_shape": 48}
+GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from lbnn.backends.c import names, packages, resources
 from lbnn.backends.c.footprint import footprint
-from lbnn.backends.c.kernels import Listing
+from lbnn.backends.c.kernels import Listing, small_layers, small_scratch
 from lbnn.backends.c.options import COptions
 from lbnn.backends.c.render import render
 from lbnn.backends.c.view import ModelView, view
@@ -47,7 +47,8 @@ def list_calls(model: Model, options: COptions) -> Listing:
     """The prepared graph, its plan and its calls: what `inspect` shows and the templates print."""
     graph = _with_variance(prepare(model.graph, options.input_variance))
     name = names.identifier(options.name if options.name is not None else model.name)
-    return Listing(name, graph, plan(graph))
+    small = small_layers(graph) if options.optimize == "size" else {}
+    return Listing(name, graph, plan(graph, small_scratch(graph, small)), small)
 
 
 def _with_variance(graph: Graph) -> Graph:

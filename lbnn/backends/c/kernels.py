@@ -6,7 +6,7 @@ and their contract are in c_runtime/README.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass
 from math import prod
 from typing import Any
@@ -15,12 +15,23 @@ import numpy as np
 
 from lbnn.backends.c import literals, names
 from lbnn.backends.c.literals import Floats
-from lbnn.backends.c.pack import PACK, ConvShape, PoolShape, conv_kernel, pack_weights, pool_kernel
+from lbnn.backends.c.pack import (
+    PACK,
+    PAD,
+    ConvShape,
+    PoolShape,
+    SmallConvShape,
+    conv_kernel,
+    least_pad,
+    pack_weights,
+    pool_kernel,
+    small_shape,
+)
 from lbnn.errors import LbnnError
 from lbnn.graph import Graph, Node
 from lbnn.moments import Moments
 from lbnn.ops import Shape
-from lbnn.plan import MEAN, VAR, WORK, Plan
+from lbnn.plan import MEAN, VAR, WORK, Place, Plan
 
 # Suffixes of the model's own functions and arrays: no layer may take them.
 TAKEN = ("predict", "selftest", "weights", "input", "input_variance", "mean", "variance")
@@ -61,10 +72,13 @@ class Line:
 
 
 class Listing:
-    """The flat list of calls for a graph and its plan, with everything the calls refer to."""
+    """The flat list of calls for a graph and its plan, with everything the calls refer to.
 
-    def __init__(self, name: str, graph: Graph, plan: Plan) -> None:
-        self.name, self.graph, self.plan = name, graph, plan
+    `small` are the layers to be computed by lbnn_conv2d_small, and their shapes.
+    """
+
+    def __init__(self, name: str, graph: Graph, plan: Plan, small: Mapping[str, SmallConvShape] | None = None) -> None:
+        self.name, self.graph, self.plan, self.small = name, graph, plan, small or {}
         self.layers = names.identifiers((node.name for node in graph.nodes), "layer", TAKEN)
         self.constants: list[Constant] = []
         self.geometries: list[Geometry] = []
@@ -72,7 +86,7 @@ class Listing:
         self.lines = [self._line(node) for node in graph.nodes]
 
     def _line(self, node: Node) -> Line:
-        header, emit = _emitter(node)
+        header, emit = SMALL if node.name in self.small else _emitter(node)
         if header not in self.headers:
             self.headers.append(header)
         shape = " -> ".join("x".join(map(str, shape)) for shape in self._shapes(node))
@@ -97,9 +111,11 @@ class Listing:
 
     def at(self, name: str, part: str = MEAN, ahead: int = 0) -> str:
         """A pointer to an array, `ahead` floats behind its start."""
-        place = self.plan.places[name, part]
-        base = place.base if place.base in (WORK, "input", "input_variance") else self._symbol(place.base)
-        return f"{base} + {place.offset + ahead}" if place.offset + ahead else base
+        return self._pointer(self.plan.places[name, part], ahead)
+
+    def scratch(self, name: str) -> str:
+        """A pointer to the memory that a node has beside its values."""
+        return self._pointer(self.plan.scratch[name])
 
     def arrays(self, name: str) -> list[str]:
         """Pointers to all arrays of a value."""
@@ -122,6 +138,10 @@ class Listing:
         """Calls that bring a value to where an operator overwrites it, none if it is there."""
         pairs = [(self.at(source, part), self.at(target, part)) for part in self.parts(target)]
         return [call("lbnn_copy", a, b, self.size(target)) for a, b in pairs if a != b]
+
+    def _pointer(self, place: Place, ahead: int = 0) -> str:
+        base = place.base if place.base in (WORK, "input", "input_variance") else self._symbol(place.base)
+        return f"{base} + {place.offset + ahead}" if place.offset + ahead else base
 
     def _symbol(self, name: str) -> str:
         return f"{self.name}_{self.layers[name]}"
@@ -161,25 +181,65 @@ def _conv(node: Node, listing: Listing) -> list[str]:
     weight, bias, groups = _gaussian(node, "weight"), _bias(node), node.attrs["groups"]
     w = listing.constant(node, _packed(node, weight, bias, groups), lines=_packed_lines(weight, groups))
     (source,) = node.inputs
+    shape = _conv_shape(node, listing.graph)
+    geometry = listing.geometry(node, "lbnn_conv_shape", shape)
+    kernel = conv_kernel(shape) + _point(node)
+    return [call(kernel, *listing.arrays(source), w, *listing.arrays(node.name), geometry)]
+
+
+def _conv_shape(node: Node, graph: Graph) -> ConvShape:
     pairs = zip(
         *(_two(node.attrs[key], pad) for key, pad in (("stride", 1), ("padding", 0), ("dilation", 1))), strict=True
     )
     (stride_h, padding_h, dilation_h), (stride_w, padding_w, dilation_w) = pairs
-    shape = ConvShape(
-        *_planes(listing.shape(source)),
-        *_planes(listing.shape(node.name)),
-        *_two(weight.mean.shape[2:], 1),
+    return ConvShape(
+        *_planes(graph.values[node.inputs[0]].shape),
+        *_planes(graph.values[node.name].shape),
+        *_two(_gaussian(node, "weight").mean.shape[2:], 1),
         stride_h,
         stride_w,
         padding_h,
         padding_w,
         dilation_h,
         dilation_w,
-        groups,
+        node.attrs["groups"],
     )
-    geometry = listing.geometry(node, "lbnn_conv_shape", shape)
-    kernel = conv_kernel(shape) + _point(node)
-    return [call(kernel, *listing.arrays(source), w, *listing.arrays(node.name), geometry)]
+
+
+def small_layers(graph: Graph) -> dict[str, SmallConvShape]:
+    """The layers that one small kernel computes, if there is a convolution at all: a linear one is no reason for it."""
+    shapes = {node.name: small_shape(shape) for node in graph.nodes if (shape := _sums_shape(node, graph))}
+    convolved = any(node.op.startswith("conv") for node in graph.nodes)
+    return {name: shape for name, shape in shapes.items() if shape} if convolved else {}
+
+
+def _sums_shape(node: Node, graph: Graph) -> ConvShape | None:
+    """A linear layer of one vector is a convolution of one row with a kernel as wide as the row."""
+    if node.op in ("conv", "conv_point"):
+        return _conv_shape(node, graph)
+    if node.op == "linear" and len(graph.values[node.name].shape) == 1:
+        out_len, in_len = _gaussian(node, "weight").mean.shape
+        return ConvShape(1, 1, in_len, out_len, 1, 1, 1, in_len, 1, 1, 0, 0, 1, 1, 1)
+    return None
+
+
+def small_scratch(graph: Graph, small: Mapping[str, SmallConvShape]) -> dict[str, int]:
+    """Floats that these layers need beside their values: the variances, zeros, of an input that has none."""
+    inputs = {node.name: graph.values[node.inputs[0]] for node in graph.nodes if node.name in small}
+    return {name: prod(value.shape) for name, value in inputs.items() if not value.random}
+
+
+def _small(node: Node, listing: Listing) -> list[str]:
+    weight, bias, shape = _gaussian(node, "weight"), _bias(node), listing.small[node.name]
+    packed = _packed(node, weight, bias, shape.groups, least_pad(len(weight.mean), shape.groups))
+    w = listing.constant(node, packed, lines=_packed_lines(weight, shape.groups))
+    geometry = listing.geometry(node, "lbnn_conv_small_shape", shape)
+    (source,) = node.inputs
+    inputs, lift = listing.arrays(source), []
+    if node.name in listing.plan.scratch:
+        inputs.append(listing.scratch(node.name))
+        lift = [call("lbnn_lift", inputs[1], listing.size(source))]
+    return [*lift, call("lbnn_conv2d_small", *inputs, w, *listing.arrays(node.name), geometry)]
 
 
 def _avg_pool(node: Node, listing: Listing) -> list[str]:
@@ -276,6 +336,7 @@ _FORMS: dict[str, tuple[str, Emitter]] = {
     "flatten": ("lbnn_pointwise.h", _flatten),
     "variance_head": ("lbnn_pointwise.h", _variance_head),
 }
+SMALL: tuple[str, Emitter] = ("lbnn_conv_small.h", _small)
 EMITTERS: dict[str, tuple[str, Emitter]] = {
     **_FORMS,
     **{f"{op}_point": form for op, form in _FORMS.items()},
@@ -304,10 +365,10 @@ def _bias(node: Node) -> Moments[Any]:
     return Moments(np.broadcast_to(bias.mean, (outputs,)), np.broadcast_to(bias.var, (outputs,)))
 
 
-def _packed(node: Node, weight: Moments[Any], bias: Moments[Any], groups: int = 1) -> Floats:
+def _packed(node: Node, weight: Moments[Any], bias: Moments[Any], groups: int = 1, pad: int = PAD) -> Floats:
     what = f"layer {names.identifier(node.name, 'layer')}"
     weight_mean, weight_var, bias_mean, bias_var = (literals.float32(part, what) for part in (*weight, *bias))
-    return pack_weights(weight_mean, weight_var, bias_mean, bias_var, groups)
+    return pack_weights(weight_mean, weight_var, bias_mean, bias_var, groups, pad)
 
 
 def _packed_lines(weight: Moments[Any], groups: int = 1) -> Lines:

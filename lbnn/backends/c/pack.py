@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,22 +22,28 @@ def pack_weights(
     bias_mean: FloatArray | None = None,
     bias_var: FloatArray | None = None,
     groups: int = 1,
+    pad: int = PAD,
 ) -> FloatArray:
     """Packs a layer in PyTorch's layout (out, in / groups, *kernel) for lbnn_linear* and lbnn_conv2d*.
 
     Group after group, blocks of PACK outputs; a block is a row for the bias and one for each input, a
-    row is the block's means and then its variances. A missing bias is zero. PAD zeros at the end let a
+    row is the block's means and then its variances. A missing bias is zero. `pad` zeros at the end let a
     kernel load a whole block where a narrower one is left.
     """
     mean = _with_bias(weight_mean, bias_mean)
     var = _with_bias(weight_var, bias_var)
     blocks = [np.concatenate([mean[rows], var[rows]]).T.reshape(-1) for rows in _blocks(len(mean), groups)]
-    return np.concatenate([*blocks, np.zeros(PAD, np.float32)])
+    return np.concatenate([*blocks, np.zeros(pad, np.float32)])
 
 
 def packed_length(out_len: int, inputs_per_output: int) -> int:
     """Floats in a packed layer: a mean and a variance for each weight and each bias, 8 bytes, and the PAD."""
     return 2 * out_len * (inputs_per_output + 1) + PAD
+
+
+def least_pad(out_len: int, groups: int = 1) -> int:
+    """Floats behind the last row that are read where it is loaded as a whole block: what it lacks of PACK outputs."""
+    return -(out_len // groups) % PACK
 
 
 def _with_bias(weight: FloatArray, bias: FloatArray | None) -> FloatArray:
@@ -79,6 +85,11 @@ class ConvShape:
 
 
 @dataclass(frozen=True)
+class SmallConvShape(ConvShape):
+    """lbnn_conv_small_shape of lbnn_conv_small.h: members of 16 bits, channels those of one group."""
+
+
+@dataclass(frozen=True)
 class PoolShape:
     """lbnn_pool_shape of lbnn_pool.h, its members in the same order."""
 
@@ -94,6 +105,13 @@ class PoolShape:
     padding_height: int
     padding_width: int
     count_include_pad: int
+
+
+def small_shape(shape: ConvShape) -> SmallConvShape | None:
+    """The shape for lbnn_conv2d_small; None if a number needs more than 16 bits."""
+    inputs, outputs = shape.in_channels // shape.groups, shape.out_channels // shape.groups
+    members = astuple(replace(shape, in_channels=inputs, out_channels=outputs))
+    return SmallConvShape(*members) if max(members) < 1 << 16 else None
 
 
 def conv_kernel(shape: ConvShape) -> str:

@@ -18,6 +18,8 @@ from lbnn.plan import MEAN, VAR
 MEMBERS = {
     "lbnn_conv_shape": "in channels, height, width; out channels, height, width; "
     "kernel, stride, padding, dilation (height, width each); groups",
+    "lbnn_conv_small_shape": "in channels of a group, height, width; out channels of a group, height, width; "
+    "kernel, stride, padding, dilation (height, width each); groups",
     "lbnn_pool_shape": "channels; in height, width; out height, width; "
     "kernel, stride, padding (height, width each); count_include_pad",
 }
