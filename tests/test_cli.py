@@ -1,6 +1,7 @@
 """The command line: exit codes, one line on stderr for bad input, JSON alone on stdout."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,14 @@ def test_help_has_an_example(command):
 
 def test_version_is_the_packages():
     assert run("--version").stdout.strip() == f"lbnn, version {lbnn.__version__}"
+
+
+def test_shell_completion_knows_the_commands():
+    words = {"_LBNN_COMPLETE": "bash_complete", "COMP_WORDS": "lbnn ex", "COMP_CWORD": "1"}
+    script = Path(sys.executable).parent / "lbnn"
+    assert (
+        subprocess.run([script], env={**os.environ, **words}, capture_output=True, text=True).stdout == "plain,export\n"
+    )
 
 
 def test_help_does_not_wait_for_torch():
