@@ -26,6 +26,7 @@ def run_demo(out: Path, quick: bool = False) -> None:
     """Trains, draws, exports, compiles and verifies; leaves everything in `out`."""
     if out.exists() and not out.is_dir():
         raise LbnnError(f"{out} is a file; name a folder")
+    torch.set_num_threads(1)  # layers this small only wait for each other on several
     print(f"1. Train 1-{HIDDEN}-1 on a cubic with noise that depends on x (64 fresh points an epoch)")
     model, result = train(epochs=300 if quick else 2000)
     print(

@@ -193,6 +193,8 @@ def run(
         refuse_existing(path, force)
     table = read_table(data, target)
     say(describe(table))
+    if table.x.ndim == 2:
+        torch.set_num_threads(1)  # layers this small only wait for each other on several
     trained = train(table, hidden, epochs, seed)
     say(_summary(trained))
     about = metadata(table, trained)
