@@ -15,6 +15,7 @@ import itertools
 import math
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -292,19 +293,19 @@ def _diagnose(moments: Moments[Tensor], y: Tensor) -> str:
 
 
 @dataclass
-class _Source:
+class _Source(ABC):
     """Batches of this process. `cuts`: each is this process' rows of a batch that all processes know."""
 
     cuts = True
     length: int  # batches in an epoch
 
+    @abstractmethod
     def batches(self, number: int) -> Iterator[tuple[Input, Tensor, int]]:
         """(x, y, rows of the whole batch) for epoch `number`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows(self, batch: int, epochs: int) -> int:
         """The number of observed rows, given that of the first batch."""
-        raise NotImplementedError
 
 
 @dataclass

@@ -1,9 +1,11 @@
 """DistributedDataParallel over two gloo processes trains as one process does."""
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -18,9 +20,11 @@ def ranks(tmp_path_factory) -> list[dict]:
     out = tmp_path_factory.mktemp("ddp")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
-    run = subprocess.run(
-        [*command, str(HERE / "ddp_train.py"), str(out)], env=env, capture_output=True, text=True, timeout=300
-    )
+    with (Path(tempfile.gettempdir()) / "lbnn-test-ddp.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # torchrun looks for a free port and then takes it: one at a time
+        run = subprocess.run(
+            [*command, str(HERE / "ddp_train.py"), str(out)], env=env, capture_output=True, text=True, timeout=300
+        )
     assert run.returncode == 0, run.stderr
     return [json.loads((out / f"rank{rank}.json").read_text()) for rank in (0, 1)]
 
