@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -13,7 +15,7 @@ from typing import Any
 import click
 
 from lbnn import __version__
-from lbnn.errors import LbnnError
+from lbnn.errors import LbnnError, one_line
 
 MODEL = click.argument("model", type=click.Path(path_type=Path))
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
@@ -21,8 +23,10 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON o
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command; whatever the user can mend is one line on stderr and exit status 2."""
+    _accept_any_text()
     try:
         status = cli.main(arguments, prog_name="lbnn", standalone_mode=False)
+        sys.stdout.flush()
     except click.exceptions.Abort:
         _leave("interrupted", 130)
     except click.ClickException as error:
@@ -32,13 +36,31 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         _leave("interrupted", 130)
     except BrokenPipeError:
+        _drop_output()
         sys.exit(0)
+    except OSError as error:  # such as a full disk behind stdout or temporary files
+        _drop_output()
+        _leave(str(error), 2)
+    except MemoryError:
+        _leave("not enough memory", 2)
     sys.exit(status if isinstance(status, int) else 0)
 
 
 def _leave(message: str, status: int) -> None:
-    print("lbnn:", " ".join(message.split()), file=sys.stderr)
+    print("lbnn:", one_line(message), file=sys.stderr)
     sys.exit(status)
+
+
+def _accept_any_text() -> None:
+    """What stdout and stderr can't encode, such as a file name that is no UTF-8, is spelled out."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Nothing more goes to stdout, so that Python does not fail again when it closes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _example(text: str) -> str:

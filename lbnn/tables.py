@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from lbnn.errors import LbnnError
+from lbnn.errors import LbnnError, one_line
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
 Cells = list[str]
@@ -68,9 +69,9 @@ class Table:
 
 def read_table(path: Path, target: str | None, columns: Sequence[Column] = ()) -> Table:
     """The data of a file, by its ending. `columns` are those that a trained model takes; else all but the target."""
-    if not path.is_file():
-        raise LbnnError(f"{path}: there is no such file")
     try:
+        if not path.is_file():
+            raise LbnnError("there is no such file")
         table = _read_npz(path, target) if path.suffix.lower() == ".npz" else _read_csv(path, target, columns)
     except (OSError, UnicodeDecodeError, csv.Error, MemoryError) as error:
         raise LbnnError(f"{path} can't be read: {error}") from None
@@ -86,7 +87,7 @@ def describe(table: Table) -> str:
     names = f": {shortened(table.inputs)}" if table.columns else ""
     lines = [f"{len(table)} rows, {kinds[table.x.ndim - 1]}{names}"]
     lines += [
-        f"category {column.name}: {len(column.levels)} values, {shortened(column.levels)}"
+        f"category {short(column.name)}: {len(column.levels)} values, {shortened(column.levels)}"
         for column in table.columns
         if column.levels
     ]
@@ -95,8 +96,13 @@ def describe(table: Table) -> str:
 
 def shortened(names: Sequence[str], most: int = 12) -> str:
     """A list for people; long ones end in how many there are."""
-    shown = ", ".join(name if len(name) <= 40 else f"{name[:37]}..." for name in names[:most])
+    shown = ", ".join(short(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} ... ({len(names)} in all)"
+
+
+def short(name: str) -> str:
+    """A name from a file as part of a line for people."""
+    return one_line(name if len(name) <= 40 else f"{name[:37]}...")
 
 
 # --- Arrays ---------------------------------------------------------------------------------------------------
@@ -120,21 +126,43 @@ def _read_npz(path: Path, target: str | None) -> Table:
 
 def _arrays(path: Path) -> tuple[Array, Array]:
     try:
-        arrays = np.load(path, allow_pickle=False)
-        if not isinstance(arrays, np.lib.npyio.NpzFile) or not {"x", "y"} <= set(arrays.files):
-            raise LbnnError("needs arrays named x and y; write it with numpy.savez(path, x=..., y=...)")
-        with arrays:
-            x, y = (_as_float32(arrays[key], key) for key in ("x", "y"))
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise LbnnError(f"is no .npz file with numeric arrays x and y ({error})") from None
+        with zipfile.ZipFile(path) as archive:
+            x, y = (_array(archive, name) for name in ("x", "y"))
+    except (LbnnError, OSError, MemoryError):
+        raise
+    except Exception as error:  # the readers of zip and of numpy's headers raise nearly anything on bad bytes
+        reason = one_line(str(error))[:100]
+        raise LbnnError(f"is no .npz file with numeric arrays x and y ({type(error).__name__}: {reason})") from None
     return x, y
 
 
-def _as_float32(array: Any, name: str) -> Array:
-    if array.dtype.kind not in "biuf" or array.ndim == 0:
-        raise LbnnError(f"{name} must be an array of real numbers, not {array.dtype} {array.shape}")
+def _array(archive: zipfile.ZipFile, name: str) -> Array:
+    """One array, and nothing allocated for it before its type and shape are known to fit what the archive holds."""
+    with archive.open(_member(archive, f"{name}.npy")) as file:
+        version = np.lib.format.read_magic(file)
+        shape, fortran, dtype = READ_HEADER[version](file)
+        if dtype.kind not in "biuf" or not shape:
+            raise LbnnError(f"{name} must be an array of real numbers, not {dtype} {shape}")
+        data = file.read()
+    if min(shape) < 0 or math.prod(shape) * dtype.itemsize != len(data):
+        raise LbnnError(f"{name} has the shape {shape} for {len(data)} bytes of {dtype}")
     with np.errstate(over="ignore"):  # what float32 can't hold becomes infinite, and its row is left out
-        return np.asarray(array, dtype=np.float32)
+        return np.asarray(np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C"), np.float32)
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
+    found = [info for info in archive.infolist() if info.filename == name]
+    if len(found) != 1:
+        raise LbnnError("needs arrays named x and y; write it with numpy.savez(path, x=..., y=...)")
+    if found[0].file_size > max(LARGEST_UNPACKED, MOST_UNPACKED * found[0].compress_size):
+        raise LbnnError(f"{name} unpacks to {found[0].file_size} bytes; write it with numpy.savez, uncompressed")
+    return found[0]
+
+
+READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+"""Of each version of numpy's format; later ones differ only in the names of fields, which numbers do not have."""
+LARGEST_UNPACKED, MOST_UNPACKED = 2**27, 20
+"""A compressed array may have so many bytes, or so many times its own in the file; a megabyte can claim a gigabyte."""
 
 
 # --- CSV ------------------------------------------------------------------------------------------------------
@@ -154,7 +182,7 @@ def _read_csv(path: Path, target: str | None, wanted: Sequence[Column]) -> Table
         raise LbnnError(f"the target column {target!r:.60} must hold numbers, not {_first_text(cells[target])!r:.40}")
     columns = tuple(wanted) or _choose(kept)
     used = {target, *(column.name for column in columns)}
-    notes += [f"column {name}: {'does not vary' if name in kept else 'empty'}, left out" for name in cells
+    notes += [f"column {short(name)}: {'does not vary' if name in kept else 'empty'}, left out" for name in cells
               if name not in used and not wanted]  # fmt: skip
     parts = [_encode(column, kept[column.name], notes) for column in columns]
     return Table(np.concatenate(parts, axis=1), y[:, None], columns, (target,), tuple(notes))
@@ -193,7 +221,9 @@ def _present(cell: str) -> bool:
 def _complete_rows(columns: Mapping[str, Cells]) -> tuple[dict[str, Cells], list[str]]:
     """The rows with a value in every column, and a note for each column that lacks some."""
     present = {name: np.array([_present(cell) for cell in cells]) for name, cells in columns.items()}
-    notes = [f"column {name}: {int((~here).sum())} values missing" for name, here in present.items() if not here.all()]
+    notes = [
+        f"column {short(name)}: {int((~here).sum())} values missing" for name, here in present.items() if not here.all()
+    ]
     whole = np.logical_and.reduce(list(present.values()))
     if not whole.any():
         raise LbnnError(f"no row has a value in every column; {shortened(notes, 4)}")
@@ -205,10 +235,17 @@ def _complete_rows(columns: Mapping[str, Cells]) -> tuple[dict[str, Cells], list
 def _numbers(cells: Cells) -> Array | None:
     """The cells as finite numbers, or None if one is not."""
     try:
-        values = np.array([float(cell) for cell in cells])
+        values = np.array([_number(cell) for cell in cells])
     except ValueError:
         return None
     return values.astype(np.float32) if (np.abs(values) <= np.finfo(np.float32).max).all() else None
+
+
+def _number(cell: str) -> float:
+    """Digits as files have them; Python would also read 2024_01 and the digits of other scripts."""
+    if "_" in cell or not cell.isascii():
+        raise ValueError(cell)
+    return float(cell)
 
 
 def _first_text(cells: Cells) -> str:
@@ -241,11 +278,13 @@ def _encode(column: Column, cells: Cells, notes: list[str]) -> Array:
     """The inputs of one column, [n, inputs]; a category that the model does not know is 0 everywhere."""
     if column.levels:
         if unknown := sorted(set(cells) - set(column.levels)):
-            notes.append(f"column {column.name}: unknown to the model: {shortened(unknown, 4)}")
+            notes.append(f"column {short(column.name)}: unknown to the model: {shortened(unknown, 4)}")
         return np.array([[cell == level for level in column.levels] for cell in cells], np.float32)
     numbers = _numbers(cells)
     if numbers is None:
         raise LbnnError(f"column {column.name!r:.60} must hold numbers, not {_first_text(cells)!r:.40}")
     if float(np.ptp(numbers)) < COARSE * float(np.abs(numbers).max()):
-        notes.append(f"column {column.name}: varies so little for its size that float32 blurs it; subtract an offset")
+        notes.append(
+            f"column {short(column.name)}: varies so little for its size that float32 blurs it; subtract an offset"
+        )
     return numbers[:, None]

@@ -49,7 +49,7 @@ def to_onnx(
         producer_version=lbnn.__version__,
     )
     notes = {"lbnn_version": lbnn.__version__, "model_sha256": sha256, "name": graph.name, "command": command}
-    helper.set_model_props(model, {key: text for key, text in notes.items() if text is not None})
+    helper.set_model_props(model, {key: _utf8(text) for key, text in notes.items() if text is not None})
     onnx.checker.check_model(model, full_check=True)
     return model
 
@@ -133,7 +133,7 @@ class _Builder:
         names = [INPUT, "input_variance"] if given.random else [INPUT]
         return helper.make_graph(
             nodes,
-            self.graph.name,
+            _utf8(self.graph.name),
             [_float_info(name, (BATCH, *given.shape)) for name in names],
             [_float_info(name, (BATCH, *out.shape)) for name in ("mean", "variance")],
             [tensor for tensor in self.recorder.initializers.values() if tensor.name in used],
@@ -143,6 +143,11 @@ class _Builder:
 
 def _parts(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, Moments) else (value,)
+
+
+def _utf8(text: str) -> str:
+    """The text with half surrogate pairs, as in a file name that is no UTF-8, spelled out: protobuf takes no others."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _float_info(name: str, shape: Extents) -> onnx.ValueInfoProto:
