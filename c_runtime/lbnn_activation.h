@@ -31,7 +31,8 @@ LBNN_INLINE lbnn_moments lbnn_leaky_relu_of(lbnn_moments in, float slope, lbnn_t
     lbnn_lanes mean = lbnn_lanes_select(negative, slope * in.mean, in.mean);
     lbnn_lanes ratio = k * k;
     if (lbnn_lanes_worth(inside)) {
-        const lbnn_tail_moments tail = lbnn_tail(size / lbnn_lanes_select(inside, sigma, size + 1e-37f), c);
+        const lbnn_lanes within = lbnn_lanes_select(inside, size, lbnn_lanes_fill(0.0f)); /* other lanes may hold a NaN */
+        const lbnn_tail_moments tail = lbnn_tail(within / lbnn_lanes_select(inside, sigma, lbnn_lanes_fill(1.0f)), c);
         const lbnn_lanes factor = lbnn_lanes_fill(a * LBNN_TAIL_FACTOR);
         const lbnn_lanes nothing = -lbnn_lanes_fill(0.0f); /* added to -0 it leaves -0, as skipping this block does */
         const lbnn_lanes scale = lbnn_lanes_select(inside, factor, nothing) * tail.scale;
@@ -120,11 +121,12 @@ LBNN_KERNEL void lbnn_leaky_relu_clamped(float *LBNN_RESTRICT mean, float *LBNN_
         return;
     }
     const lbnn_tail_odd c = lbnn_tail_prepare();
+    const float most = clamp < LBNN_TAIL_MAX ? clamp : LBNN_TAIL_MAX; /* beyond it nothing is left to clamp */
     for (int i = 0; i < n; i += LBNN_LANES) {
         lbnn_moments x;
         x.mean = lbnn_lanes_load(mean + i, n - i);
         x.var = lbnn_lanes_load(var + i, n - i);
-        x = lbnn_leaky_relu_clamped_of(x, slope, clamp, c);
+        x = lbnn_leaky_relu_clamped_of(x, slope, most, c);
         lbnn_lanes_store(mean + i, x.mean, n - i);
         lbnn_lanes_store(var + i, x.var, n - i);
     }

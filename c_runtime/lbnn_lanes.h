@@ -92,10 +92,10 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_float(lbnn_integers n)
     return __builtin_convertvector(n, lbnn_lanes);
 }
 
-/* x 2^n by adding n to the exponent field */
+/* x 2^-n by taking n >= 0 from the exponent field */
 LBNN_INLINE lbnn_lanes lbnn_lanes_scale(lbnn_lanes x, lbnn_integers n)
 {
-    return (lbnn_lanes)((lbnn_bits)x + ((lbnn_bits)n << 23));
+    return (lbnn_lanes)((lbnn_bits)x - ((lbnn_bits)n << 23));
 }
 
 #else
@@ -157,12 +157,12 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_float(lbnn_integers n)
     return (float)n;
 }
 
-/* x 2^n by adding n to the exponent field */
+/* x 2^-n by taking n >= 0 from the exponent field */
 LBNN_INLINE lbnn_lanes lbnn_lanes_scale(lbnn_lanes x, lbnn_integers n)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    bits += (uint32_t)n << 23;
+    bits -= (uint32_t)n << 23;
     memcpy(&x, &bits, sizeof x);
     return x;
 }

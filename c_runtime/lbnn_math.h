@@ -25,26 +25,27 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_apply(float (*function)(float), lbnn_lanes x)
 }
 #endif
 
-/* 2^t for -126 <= t <= 0: t = n + f with n its integer part and -1 < f <= 0; 2^f by a polynomial
- * (relative error 1e-7), 2^n added to the exponent field. */
+/* 2^-t for 0 <= t < 126: t = n - f with n its integer part and -1 < f <= 0; 2^f by a polynomial
+ * (relative error 1e-7), n taken from the exponent field. */
 LBNN_INLINE lbnn_lanes lbnn_exp2(lbnn_lanes t)
 {
     const lbnn_integers n = lbnn_lanes_integer(t);
-    const lbnn_lanes f = t - lbnn_lanes_float(n);
+    const lbnn_lanes f = lbnn_lanes_float(n) - t;
     const lbnn_lanes f2 = f * f;
     const lbnn_lanes p = ((9.2057968e-3f + 9.4490324e-4f * f) * f2 + (2.4018015e-1f + 5.5297356e-2f * f)) * f2
                          + (1.0f + 6.9314373e-1f * f);
     return lbnn_lanes_scale(p, n);
 }
 
-/* e^x for x <= 0; below -87, where floats end, it stays at e^-87 = 1.6e-38. */
+/* e^x for x <= 0; below -87, where floats end, it stays at e^-87 = 1.6e-38, and so it is for NaN, which has no
+ * integer part. */
 LBNN_INLINE lbnn_lanes lbnn_exp(lbnn_lanes x)
 {
 #ifdef LBNN_USE_LIBM
     return lbnn_lanes_apply(expf, x);
 #else
     const lbnn_lanes least = lbnn_lanes_fill(-87.0f);
-    return lbnn_exp2(1.44269504f * lbnn_lanes_select(lbnn_lanes_less(x, least), least, x));
+    return lbnn_exp2(-1.44269504f * lbnn_lanes_select(lbnn_lanes_less(least, x), x, least));
 #endif
 }
 
@@ -61,12 +62,12 @@ LBNN_INLINE lbnn_lanes lbnn_log1p(lbnn_lanes u)
 #endif
 }
 
-/* log(1 + e^x) = max(x, 0) + log(1 + e^-|x|) */
+/* log(1 + e^x) = max(x, 0) + log(1 + e^-|x|). The maximum is x / 2 + |x| / 2, the same bits as a comparison gives but
+ * for -infinity: that is a sum that overflowed on its way, perhaps not a negative one, so the result is NaN. */
 LBNN_INLINE lbnn_lanes lbnn_softplus(lbnn_lanes x)
 {
-    const lbnn_lanes zero = lbnn_lanes_fill(0.0f);
-    const lbnn_lanes above = lbnn_lanes_select(lbnn_lanes_less(x, zero), zero, x);
-    return above + lbnn_log1p(lbnn_exp(-lbnn_lanes_abs(x)));
+    const lbnn_lanes size = lbnn_lanes_abs(x);
+    return (0.5f * x + 0.5f * size) + lbnn_log1p(lbnn_exp(-size));
 }
 
 /* ---- the normal distribution beyond x --------------------------------------------------------- */
@@ -123,7 +124,7 @@ LBNN_INLINE lbnn_tail_moments lbnn_tail(lbnn_lanes x, lbnn_tail_odd c)
     tail.scale = lbnn_lanes_apply(expf, -0.5f * x2) / d;
     tail.q = 0.5f / LBNN_TAIL_FACTOR * lbnn_lanes_apply(erfcf, 0.70710678f * x) / tail.scale;
 #else
-    tail.scale = lbnn_exp2(-0.72134752f * x2) / d; /* e^(-x^2 / 2) / d */
+    tail.scale = lbnn_exp2(0.72134752f * x2) / d; /* e^(-x^2 / 2) / d */
     tail.q = t;
 #endif
     tail.i1 = n;

@@ -410,6 +410,15 @@ def _clamped(e: float, v: float, slope: float, clamp: float) -> tuple[float, flo
         return float(mean), float(p * slope**2 * v0 + (1 - p) * v1 + p * (slope * m0) ** 2 + (1 - p) * m1**2 - mean**2)
 
 
+def test_a_clamp_beyond_the_tail_changes_nothing(kernels: Kernels) -> None:
+    mean, var = np.array([1.0, -30.0, -3.0, 14.0, -12.5], np.float32), np.ones(5, np.float32)
+    free_mean, free_var = mean.copy(), var.copy()
+    kernels("lbnn_leaky_relu_clamped", mean, var, 5, 0.01, 40.0)
+    kernels("lbnn_leaky_relu", free_mean, free_var, 5, 0.01)
+    np.testing.assert_allclose(mean, free_mean, rtol=2e-6)
+    np.testing.assert_allclose(var, free_var, rtol=2e-6)
+
+
 def test_leaky_relu_clamped_accepts_a_certain_value(kernels: Kernels) -> None:
     mean, var = np.array([0.0, 2.0, -2.0], np.float32), np.zeros(3, np.float32)
     kernels("lbnn_leaky_relu_clamped", mean, var, 3, 0.1, 3.0)
