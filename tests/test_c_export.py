@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ from c_models import MODELS, STRICT, WARNINGS, Library, export, mlp, read, run, 
 from conftest import need
 from lbnn import nn as bnn
 from lbnn.backends.c import COptions, c_name, export_c, generate, list_calls
+from lbnn.backends.c.golden import SCALES, golden
 from lbnn.backends.c.literals import rows, scalar
 from lbnn.backends.c.names import RESERVED, comment, identifiers
 from lbnn.backends.c.resources import folder as resource_folder
@@ -157,7 +159,9 @@ HOSTILE = [
     "A-B",
     "??/",
     "math",
+    "Math",
     "lbnn",
+    "LBNN",
 ]
 
 
@@ -175,6 +179,10 @@ def test_different_names_stay_different_whatever_their_case(texts):
     names = identifiers(texts, "layer", taken=("predict",))
     assert len({name.lower() for name in names.values()} | {"predict"}) == len(texts) + 1
     assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) for name in names.values())
+
+
+def test_names_that_differ_in_case_alone_become_different():
+    assert list(identifiers(["gas", "Gas", "GAS"], "layer").values()) == ["gas", "Gas_2", "GAS_3"]
 
 
 @given(st.text())
@@ -351,7 +359,9 @@ def test_optimize_size_leaves_one_kernel_for_all_sums_of_a_model_with_convolutio
     assert "lbnn_conv2d_small" in calls and not {name for name in calls if "linear" in name or name == "lbnn_conv2d"}
     assert not {path.name for path in folder.iterdir()} & {"lbnn_conv.h", "lbnn_linear.h"}
     folder = export("gas_sensor", tmp_path / "gas_sensor", optimize="size")
-    assert not (folder / "lbnn_conv_small.h").exists() and "lbnn_linear_point(" in (folder / "gas_sensor.c").read_text()
+    text = (folder / "gas_sensor.c").read_text()
+    assert not (folder / "lbnn_conv_small.h").exists() and "lbnn_linear_point(" in text
+    assert "#define LBNN_OPTIMIZE_SIZE\n" in text.partition("#include")[0]
 
 
 def test_another_runtime_is_a_compile_error(tmp_path):
@@ -445,6 +455,51 @@ def test_a_self_test_fails_where_the_arithmetic_is_wrong(folders, tmp_path):
         run(broken / "a.out")
 
 
+WRONG = {
+    "a mean too small": "mean[0] -= 1e-4f * (fabsf(mean[0]) + sqrtf(variance[0]));",
+    "a mean too large": "mean[0] += 1e-4f * (fabsf(mean[0]) + sqrtf(variance[0]));",
+    "a variance too small": "variance[0] *= 0.9999f;",
+    "a variance too large": "variance[0] *= 1.0001f;",
+    "a small variance too large": "if (call == 1) variance[0] *= 1.0001f;",
+    "the last output": "mean[SERIES_OUTPUT_LEN - 1] *= 2.0f;",
+    "a later vector": "if (call > 1) variance[0] *= 1.0001f;",
+    "a prediction that fails": "if (call > 1) return LBNN_ERROR_OUTPUT;",
+}
+WRAPPED = """#include "series.h"
+#include <math.h>
+lbnn_status right(const float *input, float *mean, float *variance, float *work);
+lbnn_status series_predict(const float *input, float *mean, float *variance, float *work)
+{
+    static int call = 0;
+    const lbnn_status status = right(input, mean, variance, work);
+    call++;
+    CHANGE
+    return status;
+}
+static float work[SERIES_WORK_LEN];
+int main(void) { return series_selftest(work) != 0; }
+"""
+
+
+def test_a_self_test_fails_if_one_moment_of_one_output_of_one_vector_is_wrong(folders, tmp_path):
+    need("gcc")
+    folder = folders["series", False]
+    run("gcc", *STRICT, "-O1", "-Dseries_predict=right", "-c", folder / "series.c", "-o", tmp_path / "model.o")
+    for change in ("", *WRONG.values()):
+        (tmp_path / "main.c").write_text(WRAPPED.replace("CHANGE", change))
+        files = (tmp_path / "main.c", folder / "series_selftest.c", tmp_path / "model.o")
+        run("gcc", "-std=c99", f"-I{folder}", *files, "-o", tmp_path / "a.out", "-lm")
+        assert subprocess.run([tmp_path / "a.out"], check=False).returncode == bool(change), change
+
+
+def test_the_inputs_of_the_self_test_have_the_scales_that_it_states():
+    vectors = golden(list_calls(read("zoo"), COptions(input_variance=True)).graph)
+    largest = np.abs(vectors.mean).max(axis=1)
+    assert vectors.scales == SCALES
+    assert np.all(largest >= vectors.scales) and np.all(largest <= 2.0 * np.array(vectors.scales))
+    assert [bool(var.any()) for var in vectors.var] == [scale > 0.0 for scale in vectors.scales]
+
+
 def test_a_model_that_magnifies_rounding_states_the_tolerance_it_needs():
     """1000.1 x - 999.9 x with hardly any variance: a good part of the mean is rounding."""
     builder = GraphBuilder("cancels", (1,), random=True)
@@ -482,6 +537,27 @@ def test_random_networks_keep_the_parity_contract(network, variance):
 @given(graphs(random=True), st.booleans())
 def test_networks_whose_branches_share_memory_keep_the_parity_contract(graph, variance):
     assert max(parity(Model(graph, "", "graph", {}), variance, ("-O0",))) <= FLOAT32_TOLERANCE
+
+
+def test_rows_branches_and_three_parts_keep_the_parity_contract():
+    """What random graphs meet now and then, in one."""
+    builder = GraphBuilder("parts", (2, 3), random=True)
+    rows = builder.add("rows", "linear", ["input"], params=dict(weight=gaussian(4, 3), bias=gaussian(4)))
+    act = builder.add("act", "leaky_relu", [rows], {"negative_slope": 0.1})
+    scales = dict(scale=np.array([[2.0], [0.5]]), shift=np.array(1.0))
+    scaled = builder.add("scaled", "affine", [rows], params=scales)
+    parts = builder.add("parts", "concat", [act, rows, scaled], {"axis": 1})
+    flat = builder.add("flat", "flatten", [parts])
+    graph = builder.finish(builder.add("out", "linear", [flat], params=dict(weight=gaussian(2, 24), bias=gaussian(2))))
+    assert max(parity(Model(graph, "", "parts", {}), True, ("-O0",))) <= FLOAT32_TOLERANCE
+
+
+def test_a_model_that_needs_no_memory_still_has_a_work_array():
+    graph = GraphBuilder("same", (3,), random=True).finish("input")
+    model = Model(graph, "0" * 64, "same", {})
+    assert "#define SAME_WORK_LEN 1 " in generate(model, COptions(input_variance=True))["same.h"]
+    mean, var = lbnn.compile(model, input_variance=True, flags=("-O0",))(np.array([[1.0, 2.0, 3.0]]), np.ones((1, 3)))
+    assert mean.tolist() == [[1.0, 2.0, 3.0]] and var.tolist() == [[1.0, 1.0, 1.0]]
 
 
 @pytest.mark.parametrize("variance", [False, True])
@@ -544,6 +620,15 @@ def test_compile_takes_a_path_and_returns_a_function_of_arrays(tmp_path):
     assert mean.shape == var.shape == (7, 2) and mean.dtype == np.float32
     assert np.allclose(mean, want.mean, rtol=1e-5, atol=1e-6) and np.allclose(var, want.var, rtol=1e-5)
     assert compiled(x[:0]).mean.shape == (0, 2)
+
+
+def test_compile_gives_each_sample_its_own_input_variance():
+    compiled = lbnn.compile(mlp(3, 2), (3,), input_variance=True, flags=("-O0",))
+    x, var = np.random.default_rng(0).uniform(0.1, 1.0, size=(2, 4, 3))
+    together = [part.copy() for part in compiled(x, var)]
+    for i in range(4):
+        alone = compiled(x[i : i + 1], var[i : i + 1])
+        assert [part[i].tolist() for part in together] == [part[0].tolist() for part in alone]
 
 
 def test_compile_reports_what_is_wrong_with_the_input():

@@ -302,6 +302,7 @@ POOLS = [
     (2, 5, 6, (5, 6), (5, 6), (0, 0)),
     (1, 6, 7, (3, 3), (1, 2), (0, 0)),
     (1, 5, 5, (4, 4), (3, 3), (2, 2)),
+    (2, 4, 6, (2, 2), (2, 2), (1, 1)),
 ]
 
 
@@ -476,9 +477,9 @@ def test_concat_along_any_axis(kernels: Kernels, axis: int) -> None:
 
 def test_pad_copy_and_lift(kernels: Kernels) -> None:
     x = random(2, 3, 4)
-    out = np.full((2, 3 + 1 + 0, 4 + 2 + 3), np.nan, np.float32)
-    kernels("lbnn_pad", x, out, 2, 3, 4, 1, 0, 2, 3)
-    np.testing.assert_array_equal(out, np.pad(x, ((0, 0), (1, 0), (2, 3))))
+    out = np.full((2, 3 + 1 + 4, 4 + 2 + 3), np.nan, np.float32)
+    kernels("lbnn_pad", x, out, 2, 3, 4, 1, 4, 2, 3)
+    np.testing.assert_array_equal(out, np.pad(x, ((0, 0), (1, 4), (2, 3))))
     copied, zeros = empty(24)
     kernels("lbnn_copy", x, copied, 24)
     kernels("lbnn_lift", zeros, 24)
@@ -530,11 +531,64 @@ def test_a_bad_variance_leaves_the_outputs_alone(kernels: Kernels, bad: float) -
     assert mean.tolist() == e.tolist() and var.tolist() == (e * e).tolist()
 
 
+@pytest.mark.parametrize("bad", NOT_FINITE)
+def test_a_bad_mean_leaves_the_outputs_alone(kernels: Kernels, bad: float) -> None:
+    mean, var = empty(3)
+    e, v = random(3), positive(3)
+    e[2] = bad
+    assert kernels("lbnn_emit", e, v, mean, var, 3) == -3
+    assert np.isnan(mean).all() and np.isnan(var).all()
+
+
 def test_every_status_has_its_message(kernels: Kernels) -> None:
     message = kernels.library.lbnn_status_message
     message.restype = ctypes.c_char_p
     assert [message(code) for code in (0, -128, 77)] == [b"ok", b"unknown status", b"unknown status"]
-    assert all(b"a" in message(code) for code in (-1, -2, -3))
+    for code, word in ((-1, b"pointer"), (-2, b"an input is not finite"), (-3, b"an output is not finite")):
+        assert word in message(code)
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+UNTOUCHED = np.float32(-77.0)
+
+
+def fenced(count: int) -> np.ndarray:
+    """Room for `count` floats and as much behind it that no kernel may touch."""
+    return np.full(count + max(count, 16), UNTOUCHED, np.float32)
+
+
+def assert_fence(count: int, *arrays: np.ndarray) -> None:
+    for array in arrays:
+        assert not (array[:count] == UNTOUCHED).any() and (array[count:] == UNTOUCHED).all()
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3, 5, 7, 9, 15, 33])
+def test_a_linear_layer_writes_nothing_beyond_its_outputs(kernels: Kernels, outputs: int) -> None:
+    weight, mean, var = random(outputs, 3), fenced(outputs), fenced(outputs)
+    kernels("lbnn_linear", random(3), positive(3), pack_weights(weight, weight**2), mean, var, 3, outputs)
+    assert_fence(outputs, mean, var)
+
+
+@pytest.mark.parametrize("case", [case for case in CONVOLUTIONS if case[3] % 4], ids=str)
+def test_a_convolution_writes_nothing_beyond_its_outputs(kernels: Kernels, case: tuple[Any, ...]) -> None:
+    s, true = conv_shape(case), convolution(case)
+    for name, shape in (("lbnn_conv2d", s), (conv_kernel(s), s), ("lbnn_conv2d_small", small_shape(s))):
+        mean, var = fenced(true.true_mean.size), fenced(true.true_mean.size)
+        kernels(name, true.mean, true.var, true.packed, mean, var, shape)
+        assert_fence(true.true_mean.size, mean, var)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 9])
+def test_activations_and_head_write_nothing_beyond_their_elements(kernels: Kernels, n: int) -> None:
+    for name, numbers in (("lbnn_leaky_relu", (0.1,)), ("lbnn_leaky_relu_clamped", (0.1, 3.0))):
+        mean, var = fenced(n), fenced(n)
+        mean[:n], var[:n] = random(n), positive(n)
+        kernels(name, mean, var, n, *numbers)
+        assert_fence(n, mean, var)
+    mean, var = fenced(n), fenced(n)
+    kernels("lbnn_variance_head", random(2 * n), positive(2 * n), mean, var, n)
+    assert_fence(n, mean, var)
 
 
 # ---- builds --------------------------------------------------------------------------------------
@@ -566,6 +620,25 @@ def test_strict_builds_agree_in_every_bit(folder: Path) -> None:
         name: _network(compile_kernels(command + " -DLBNN_STRICT", folder)) for name, command in STRICT_BUILDS.items()
     }
     assert len(set(results.values())) == 1, {name: hash(value) for name, value in results.items()}
+
+
+def test_mean_only_gives_the_same_means_and_stores_no_variance(folder: Path) -> None:
+    kernels = compile_kernels("gcc -std=c99 -O1", folder)
+    plain = compile_kernels("gcc -std=c99 -O1 -DLBNN_MEAN_ONLY", folder)
+    s, e, v = conv_shape(CONVOLUTIONS[2]), random(3, 5, 7), positive(3, 5, 7)
+    w = pack_weights(random(6, 27), positive(6, 27), random(6), positive(6))
+    pool = PoolShape(6, 5, 7, 2, 3, 2, 2, 2, 2, 0, 0, 1)
+    means = []
+    for run in (kernels, plain):
+        mean, var = empty(6, 5, 7)
+        run("lbnn_conv2d", e, v, w, mean, var, s)
+        run("lbnn_add", mean, var, mean, var, mean, var, mean.size)
+        run("lbnn_affine", mean, var, random(6), random(6), 6, 35)
+        out_mean, out_var = empty(6, 2, 3)
+        run("lbnn_avg_pool", mean, var, out_mean, out_var, pool)
+        assert np.isnan(var).all() == np.isnan(out_var).all() == (run is plain)
+        means.append(out_mean.tolist())
+    assert means[0] == means[1]
 
 
 @pytest.mark.parametrize("flags", ["-DLBNN_STRICT -ffast-math", "-DLBNN_BLOCK=5", "-DLBNN_ABI_TEST"])

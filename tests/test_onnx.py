@@ -216,9 +216,10 @@ def test_other_opsets_give_the_same_numbers(opset):
     assert_parity(run(to_onnx(mlp(), SHA, opset), x), predict(mlp(), x))
 
 
-def test_an_unknown_opset_is_refused():
-    with pytest.raises(LbnnError, match="opset 9 is not supported; choose one from 13 to"):
-        to_onnx(mlp(), SHA, opset=9)
+@pytest.mark.parametrize("opset", [9, OPSETS[-1] + 1])
+def test_an_unknown_opset_is_refused(opset):
+    with pytest.raises(LbnnError, match=f"opset {opset} is not supported; choose one from 13 to"):
+        to_onnx(mlp(), SHA, opset=opset)
 
 
 @pytest.mark.parametrize("input_variance", [False, True])

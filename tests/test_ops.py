@@ -188,6 +188,7 @@ def test_variance_head_adds_the_learned_noise_to_the_weights_own(name):
         (lambda: ops.linear.linear_shape((3,), (2, 4), (2,)), "does not fit weight"),
         (lambda: ops.conv.conv_shape((1, 2), (1, 1, 3), (1,), (1,), (0,), (1,), 1), "larger than the padded input"),
         (lambda: ops.conv.conv_shape((3, 9), (2, 1, 3), (2,), (1,), (0,), (1,), 2), "in 2 groups"),
+        (lambda: ops.conv.conv_shape((2, 9), (3, 1, 3), (3,), (1,), (0,), (1,), 2), "in 2 groups"),
         (lambda: ops.avg_pool.avg_pool_shape((1, 9), (2,), (2,), (2,), False, True), "at most half"),
         (lambda: ops.structure.add_shape((2,), (3,)), "differ"),
         (lambda: ops.structure.concat_shape((2, 2), (2, 3), axis=0), "along axis 0"),

@@ -120,6 +120,25 @@ def test_a_layer_that_others_read_too_is_left_alone():
     assert passes.fold_affine_back(graph) == graph
 
 
+def test_a_layer_that_is_the_result_is_not_folded_into_a_node_that_nobody_reads():
+    builder = GraphBuilder("net", (3,), True)
+    op, attrs, params = linear(3, 3)
+    builder.add("fc", op, ["input"], attrs, params)
+    builder.add("unread", "affine", ["fc"], {}, affine(3))
+    graph = builder.finish("fc")
+    x = RNG.normal(size=(4, 3))
+    np.testing.assert_array_equal(predict(passes.fold_affine_back(graph), x).mean, predict(graph, x).mean)
+
+
+@pytest.mark.parametrize("shape, folds", [((2,), True), ((3, 1), False), ((1, 2), True), ((3, 2), False)])
+def test_the_channels_of_a_linear_layer_are_its_last_axis(shape, folds):
+    graph = build((3, 4), linear(2, 4), ("affine", {}, affine(*shape)))
+    after = passes.fold_affine_back(graph)
+    assert len(after.nodes) == (1 if folds else 2)
+    x = RNG.normal(size=(4, 3, 4))
+    np.testing.assert_allclose(predict(after, x).var, predict(graph, x).var, rtol=1e-12)
+
+
 def test_constants_are_folded_into_a_shift():
     builder = GraphBuilder("net", (3,), True)
     builder.add("a", "constant", [], {}, {"value": np.array([1.0, 2.0, 3.0])})
