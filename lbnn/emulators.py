@@ -65,8 +65,9 @@ Floats = NDArray[np.float32]
 class DeviceResult:
     """Outputs of a model for n samples and what they cost; None where a device cannot say.
 
-    Sizes are those of the model alone, without start-up code. `functions` and `lines` are instructions over all
-    samples, by function and by line of NAME.c, where a line includes the functions that it calls.
+    Sizes are those of the model alone, without start-up code. `work_used` is what was written of the `work_bytes`, up
+    to the last byte; a write outside of them is a fault. `functions` and `lines` are instructions over all samples, by
+    function and by line of NAME.c, where a line includes the functions that it calls.
     """
 
     mean: Floats
@@ -77,6 +78,7 @@ class DeviceResult:
     sizes: Sizes | None = None
     stack_bytes: int | None = None
     stack_bound: StackBound | None = None
+    work_used: int | None = None
     functions: Mapping[str, int] = field(default_factory=dict)
     lines: Mapping[int, int] = field(default_factory=dict)
     stderr: str = ""
@@ -97,6 +99,12 @@ class Model:
     def source(self) -> Path:
         """The one translation unit of the model."""
         return self.folder / f"{self.name}.c"
+
+    @property
+    def sources(self) -> list[Path]:
+        """What is compiled: the translation unit, and the weights where they are a file of their own."""
+        weights = self.folder / f"{self.name}_weights.S"
+        return [self.source, *([weights] if weights.exists() else [])]
 
     @property
     def predict(self) -> str:
@@ -153,6 +161,23 @@ def _result(model: Model, records: NDArray[np.void], **costs: Any) -> DeviceResu
     return DeviceResult(mean, variance, status, work_bytes=4 * model.work_len, **costs)
 
 
+_GUARD, _PAINT = 16, 0xA5A5A5A5  # words on either side of the work memory, and what they and it hold beforehand
+
+
+def _painted_work(model: Model) -> NDArray[np.uint32]:
+    """Memory for a model's work between two guards."""
+    return np.full(_GUARD + max(model.work_len, 1) + _GUARD, _PAINT, np.uint32)
+
+
+def _work_used(model: Model, words: NDArray[np.uint32]) -> int:
+    """Bytes of painted work memory up to the last that was written."""
+    touched = np.flatnonzero(words != _PAINT) - _GUARD
+    outside = touched[(touched < 0) | (touched >= model.work_len)]
+    if outside.size:
+        raise EmulationFault(f"{model.predict} writes work[{outside[0]}], but it has {model.work_len} floats")
+    return 4 * (int(touched[-1]) + 1) if touched.size else 0
+
+
 def _run_samples(
     name: str, model: Model, samples: Sequence[Floats], run: Callable[[Path], ProgramRun]
 ) -> tuple[ProgramRun, int, NDArray[np.void]]:
@@ -193,7 +218,7 @@ class HostDevice:
 
     def build(self, model: Model, out: Path, flags: Iterable[str] = ()) -> Image:
         """See Device."""
-        library = self.toolchain.compile_shared([model.source], out / "model.so", flags, [model.folder])
+        library = self.toolchain.compile_shared(model.sources, out / "model.so", flags, [model.folder])
         return _HostImage(model, library)
 
 
@@ -206,12 +231,12 @@ class _HostImage:
         predict: Callable[..., int] = getattr(ctypes.CDLL(str(self.library)), self.model.predict)
         records = np.zeros(len(samples[0]), self.model.record)
         mean, variance = np.zeros((2, self.model.output_len), np.float32)
-        work = np.zeros(max(self.model.work_len, 1), np.float32)
+        painted = _painted_work(self.model)
         for index, record in enumerate(records):
-            buffers = (*(array[index] for array in samples), mean, variance, work)
+            buffers = (*(array[index] for array in samples), mean, variance, painted[_GUARD:])
             record["status"] = predict(*(ctypes.c_void_p(buffer.ctypes.data) for buffer in buffers))
             record["mean"], record["variance"] = mean, variance
-        return _result(self.model, records)
+        return _result(self.model, records, work_used=_work_used(self.model, painted))
 
 
 @dataclass(frozen=True)
@@ -299,7 +324,7 @@ class UnicornDevice:
         given = (*STACK_FLAGS, *flags) if gcc else tuple(flags)
         compiler = "gcc" if gcc else "zig"
         elf = link_for_core(
-            self.core, [model.source], out / "model.elf", [model.predict], given, [model.folder], compiler
+            self.core, model.sources, out / "model.elf", [model.predict], given, [model.folder], compiler
         )
         bound = stack_bound(out.glob("*.ci"), model.predict) if gcc else None
         return _UnicornImage(self.core, model, elf, bound)
@@ -316,7 +341,10 @@ class _UnicornImage:
         model, machine = self.model, UnicornMachine(self.elf, self.core)
         machine.charge_calls_to(model.predict)
         inputs = [machine.alloc(model.input_len) for _ in samples]
-        mean, variance, work = (machine.alloc(n) for n in (model.output_len, model.output_len, model.work_len))
+        mean, variance = (machine.alloc(model.output_len) for _ in range(2))
+        painted = _painted_work(model)
+        guard = machine.alloc(painted.size)
+        machine.write(guard, painted)
         records = np.zeros(len(samples[0]), model.record)
         instructions = np.zeros(len(records), np.int64)
         machine.paint_stack()
@@ -324,7 +352,7 @@ class _UnicornImage:
             for buffer, array in zip(inputs, samples, strict=True):
                 machine.write(buffer, array[index])
             before = machine.instructions
-            record["status"] = machine.call(model.predict, *inputs, mean, variance, work)
+            record["status"] = machine.call(model.predict, *inputs, mean, variance, guard + 4 * _GUARD)
             instructions[index] = machine.instructions - before
             record["mean"] = machine.read(mean, model.output_len)
             record["variance"] = machine.read(variance, model.output_len)
@@ -335,6 +363,7 @@ class _UnicornImage:
             sizes=image_sizes(self.elf, model.weight_pattern),
             stack_bytes=machine.stack_used(),
             stack_bound=self.bound,
+            work_used=_work_used(model, machine.read(guard, painted.size, np.uint32)),
             functions=machine.profile() if profile else {},
             lines=self._lines(machine) if profile else {},
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from lbnn.backends.c import resources
@@ -18,21 +19,26 @@ from lbnn.toolchains import CORES, STACK_FLAGS
 
 GCC = "arm-none-eabi-gcc"
 MEASURED = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
-LEVELS = ("-O2", "-Os")
+LEVELS = tuple((level, *size) for level in ("-O2", "-Os") for size in ((), ("-DLBNN_OPTIMIZE_SIZE",)))
 KERNEL = re.compile(r"^LBNN_KERNEL [\w *]*?(lbnn_\w+)\(", re.MULTILINE)
 
 
 def main() -> None:
-    """Measures each kernel as a function of its own."""
-    most: dict[str, tuple[int, int]] = {}
-    for core in MEASURED:
-        for level in LEVELS:
-            for name, found in measure((*CORES[core].gcc, level)).items():
-                most[name] = tuple(map(max, found, most.get(name, (0, 0))))  # type: ignore[assignment]
+    """Prints the table."""
     print("KERNELS: dict[str, tuple[int, int]] = {")
-    for name, (code, stack) in sorted(most.items()):
+    for name, (code, stack) in sorted(table().items()):
         print(f'    "{name}": ({code}, {stack}),')
     print("}")
+
+
+def table(cores: Sequence[str] = MEASURED) -> dict[str, tuple[int, int]]:
+    """The most that each kernel takes as a function of its own."""
+    most: dict[str, tuple[int, int]] = {}
+    for core in cores:
+        for level in LEVELS:
+            for name, found in measure((*CORES[core].gcc, *level)).items():
+                most[name] = tuple(map(max, found, most.get(name, (0, 0))))  # type: ignore[assignment]
+    return most
 
 
 def measure(flags: tuple[str, ...]) -> dict[str, tuple[int, int]]:
