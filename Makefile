@@ -28,6 +28,9 @@ bench: .venv/installed ## measure the benchmark models: instructions, flash, RAM
 test: .venv/installed lint ## run the whole test suite
 	$(BIN)/pytest -n $(JOBS)
 
+mutants: .venv/installed ## apply 300 small faults, one at a time, and show that the tests catch each: about 20 minutes
+	$(BIN)/python tools/mutants.py --jobs $(JOBS)
+
 lint: .venv/installed ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -36,4 +39,4 @@ lint: .venv/installed ## check style and types
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper demo bench test lint clean
+.PHONY: help paper demo bench test mutants lint clean

@@ -33,11 +33,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import click
 from rich.console import Console
@@ -45,6 +46,7 @@ from rich.progress import Progress
 
 ROOT = Path(__file__).resolve().parent.parent
 FAULTS = Path(__file__).resolve().parent / "faults"
+CONSOLE = Console(stderr=True)
 LEFT_OUT = shutil.ignore_patterns(".*", "out", "build", "dist", "__pycache__", "*.egg-info")
 
 LIMIT, SUITE_LIMIT = 240, 3600
@@ -66,6 +68,9 @@ CONTEXT.set_forkserver_preload(["hypothesis", "mpmath", "numpy", "onnx", "pytest
 
 HEADERS = ("", "-DLBNN_NO_SIMD", "-DLBNN_NO_SIMD -DLBNN_OPTIMIZE_SIZE", "-DLBNN_USE_LIBM", "-DLBNN_MEAN_ONLY")
 """Forms of the runtime in which a fault in it must compile: what the compiler refuses tests nothing."""
+
+
+Item, Value = TypeVar("Item"), TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -247,27 +252,28 @@ def check_copy(tree: Path) -> None:
 def broken_tests(source: Path, faults: Iterable[Fault], jobs: int) -> dict[str, str]:
     """Listed tests that fail without any fault, and the first failure of each."""
 
-    def failure(selection: str) -> str:
+    def failure(selection: str) -> tuple[str, str]:
         with copy_of(source) as tree:
-            return run_tests(tree, selection)
+            return selection, run_tests(tree, selection)
 
     selections = list(dict.fromkeys(test for fault in faults for test in fault.tests))
-    with ThreadPoolExecutor(jobs) as pool:
-        return {key: found for key, found in zip(selections, pool.map(failure, selections), strict=True) if found}
+    return {selection: found for selection, found in each("tests without a fault", failure, selections, jobs) if found}
 
 
 def run_all(source: Path, faults: list[Fault], jobs: int, narrow: bool) -> list[Result]:
-    """Tries every fault, with a line for each as it ends and a bar on a terminal."""
-    console = Console(stderr=True)
+    """Tries every fault, with a line for each as it ends."""
     results = []
-    with Progress(console=console, disable=not console.is_terminal) as bar, ThreadPoolExecutor(jobs) as pool:
-        task = bar.add_task("mutants", total=len(faults))
-        for done in as_completed([pool.submit(try_fault, source, fault, narrow) for fault in faults]):
-            result = done.result()
-            results.append(result)
-            console.out(f"{result.verdict:8} {result.seconds:5.1f} s  {result.fault.name}", highlight=False)
-            bar.advance(task)
+    for result in each("faults", lambda fault: try_fault(source, fault, narrow), faults, jobs):
+        results.append(result)
+        CONSOLE.out(f"{result.verdict:8} {result.seconds:5.1f} s  {result.fault.name}", highlight=False)
     return sorted(results, key=lambda result: faults.index(result.fault))
+
+
+def each(label: str, function: Callable[[Item], Value], items: list[Item], jobs: int) -> Iterator[Value]:
+    """The results as they come, with a bar on a terminal."""
+    with Progress(console=CONSOLE, disable=not CONSOLE.is_terminal) as bar, ThreadPoolExecutor(jobs) as pool:
+        for done in bar.track(as_completed([pool.submit(function, item) for item in items]), len(items), None, label):
+            yield done.result()
 
 
 def show(results: list[Result]) -> None:
