@@ -58,6 +58,22 @@ def test_without_an_atomic_exchange_the_result_is_the_same(tmp_path, monkeypatch
     assert contents(write_folder(tmp_path / "out", NEW, force=True)) == {"a.c": "new", "src/b.h": "new"}
 
 
+def test_without_an_atomic_exchange_a_failure_brings_the_old_folder_back(tmp_path, monkeypatch):
+    write_folder(tmp_path / "out", {"a.c": "old"})
+    rename = Path.replace
+
+    def refuse_new(self, target):
+        if self.name == "new":
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(files, "_exchange", lambda a, b: False)
+    monkeypatch.setattr(Path, "replace", refuse_new)
+    with pytest.raises(LbnnError, match="Input/output error"):
+        write_folder(tmp_path / "out", NEW, force=True)
+    assert contents(tmp_path / "out") == {"a.c": "old"}
+
+
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_a_full_disk_leaves_the_old_output_and_no_litter(kind, tmp_path, monkeypatch):
     out = tmp_path / "out"

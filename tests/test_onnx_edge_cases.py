@@ -51,6 +51,15 @@ def test_zero_variance_gives_the_plain_function_and_never_a_nan():
         np.testing.assert_array_equal(got.var, 0.0)
 
 
+@pytest.mark.parametrize("slope", [0.0, 0.1])
+def test_a_negative_scale_in_front_of_an_activation_turns_it_round(slope):
+    builder = GraphBuilder("turned", (3,), random=True)
+    turned = builder.add("turned", "affine", ["input"], {}, {"scale": np.array(-2.0), "shift": np.zeros(())})
+    graph = builder.finish(builder.add("act", "leaky_relu", [turned], {"negative_slope": slope}))
+    mean, var = float32([[1.0, -1.0, 0.25]], [[0.5, 0.5, 2.0]])
+    assert_parity(run(to_onnx(graph, SHA), mean, var), predict(graph, mean, var))
+
+
 def test_the_clamped_form_agrees_at_zero_variance_and_beyond_the_clamp():
     graph = one("leaky_relu_clamped", (6,), {"negative_slope": 0.01, "clamp": 3.0})
     mean, var = float32([[0.0, 1.0, -1.0, 30.0, -30.0, -0.5]] * 2, [[0.0] * 6, [1.0] * 6])
