@@ -31,6 +31,12 @@ test: .venv/installed lint ## run the whole test suite
 mutants: .venv/installed ## apply 300 small faults, one at a time, and show that the tests catch each: about 20 minutes
 	$(BIN)/python tools/mutants.py --jobs $(JOBS)
 
+extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on every backend: about 4 minutes
+	$(BIN)/python tools/extremes.py
+
+stack: .venv/installed ## stack and work memory of models on a Cortex-M4F: stated, by call graph, and as measured
+	$(BIN)/python tools/stack_table.py
+
 lint: .venv/installed ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -39,4 +45,4 @@ lint: .venv/installed ## check style and types
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper demo bench test mutants lint clean
+.PHONY: help paper demo bench test mutants extremes stack lint clean

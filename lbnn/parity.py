@@ -79,6 +79,7 @@ class Row:
     tolerance: float
     cost: Cost
     departs_at: str | None = None
+    finite: bool = True  # no answer was infinite, NaN or refused by `_predict`
 
     @property
     def passed(self) -> bool:
@@ -154,6 +155,7 @@ def compare(name: str, backend: Backend, model: Model, samples: Samples, toleran
         f"#{worst} {samples.kinds[worst]}",
         tolerance,
         outcome.cost,
+        finite=bool(np.isfinite(outcome.mean).all() and np.isfinite(outcome.var).all()),
     )
     return row if row.passed else replace(row, departs_at=departure(backend, model, samples[worst], tolerance))
 
@@ -227,14 +229,16 @@ def run_onnx(model: Model, samples: Samples) -> Outcome:
     return Outcome(*session.run(["mean", "variance"], feeds))
 
 
-def run_device(device: str, model: Model, samples: Samples, runtime: Path | None = None) -> Outcome:
+def run_device(
+    device: str, model: Model, samples: Samples, runtime: Path | None = None, weights: str = "source"
+) -> Outcome:
     """The exported C, compiled for a device and run there; `runtime` replaces the C runtime's headers."""
     from lbnn.backends.c import COptions, generate
     from lbnn.emulators import run_model
     from lbnn.files import write_folder
     from lbnn.inspection import inspect
 
-    options = COptions(name="model", input_variance=samples.var is not None)
+    options = COptions(name="model", input_variance=samples.var is not None, weights=weights)
     files: dict[str, Any] = dict(generate(model, options))
     if runtime is not None:
         files |= {path.name: path.read_bytes() for path in runtime.glob("*.h") if path.name in files}

@@ -72,9 +72,14 @@ def show(rows: Sequence[Row], lacking: Mapping[str, str], title: str) -> None:
     print_table(COLUMNS, [_cells(row) for row in rows], title)
     for row in rows:
         if not row.passed:
-            print(f"{row.backend}: beyond {row.tolerance:g}; first departs at {row.departs_at}")
+            print(f"{row.backend}: {_failure(row)}; first departs at {row.departs_at}")
     for name, how in lacking.items():
         print(f"left out: {name} ({how})")
+
+
+def _failure(row: Row) -> str:
+    """Which of the two ways to fail it is: an answer that is too far off, or none that is a number."""
+    return f"beyond {row.tolerance:g}" if row.finite else f"no finite answer to {row.worst}, float32 overflows"
 
 
 def _cells(row: Row) -> list[str]:

@@ -29,6 +29,11 @@ MOST_NUMBERS = 16384
 LARGEST = 1e37
 """A vector is left out if any value on its way is larger: float32 ends soon after."""
 
+TOO_LARGE = (
+    "the model's values or the squares of its weights exceed 1e37 even for an input of zeros; "
+    "float32 can't compute them, so rescale the model"
+)
+
 
 @dataclass(frozen=True)
 class Golden:
@@ -45,15 +50,21 @@ def golden(graph: Graph) -> Golden:
     """Vectors for a prepared graph."""
     scales = SCALES if prod(graph.input.shape) * len(SCALES) <= MOST_NUMBERS else (0.0, 1.0)
     inputs = [_input(graph, scale, number) for number, scale in enumerate(scales)]
-    results = [_result(graph, mean, var) for mean, var in inputs]
-    kept = [number for number, result in enumerate(results) if result is not None]
+    mean, var = (np.stack([pair[part] for pair in inputs]) for part in (0, 1))
+    results = [_result(graph, *pair) for pair in inputs]
+    rounded = _float32_result(graph, mean, var)
+    kept = [number for number, result in enumerate(results) if result is not None and _is_finite(rounded, number)]
     if not kept:
-        raise LbnnError("the model's values exceed 1e37 even for an input of zeros; float32 can't compute them")
-    mean, var = (np.stack([inputs[number][part] for number in kept]) for part in (0, 1))
-    chosen = [result for result in results if result is not None]
+        raise LbnnError(TOO_LARGE)
+    chosen = [result for number, result in enumerate(results) if result is not None and number in kept]
     result = Moments(np.stack([r.mean for r in chosen]), np.stack([r.var for r in chosen]))
-    tolerance = _tolerance(_float32_result(graph, mean, var), result)
-    return Golden(mean, var, result, tuple(scales[number] for number in kept), tolerance)
+    tolerance = _tolerance(Moments(rounded.mean[kept], rounded.var[kept]), result)
+    return Golden(mean[kept], var[kept], result, tuple(scales[number] for number in kept), tolerance)
+
+
+def _is_finite(result: Moments[Any], number: int) -> bool:
+    """A product of weights alone can overflow too, such as E[w]^2: no value of the graph shows it."""
+    return bool(np.isfinite(result.mean[number]).all() and np.isfinite(result.var[number]).all())
 
 
 def _input(graph: Graph, scale: float, number: int) -> tuple[Any, Any]:
@@ -86,7 +97,8 @@ def _float32_result(graph: Graph, mean: Any, var: Any) -> Moments[Any]:
     for node in graph.nodes:
         params = {key: _float32(param) for key, param in node.params.items()}
         inputs = [values[name] for name in node.inputs]
-        values[node.name] = _float32(ops.find(node.op).formula(NUMPY, *inputs, **params, **node.attrs))
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is left out by the caller
+            values[node.name] = _float32(ops.find(node.op).formula(NUMPY, *inputs, **params, **node.attrs))
     out = values[graph.output]
     return Moments(out.mean.reshape(len(mean), -1), out.var.reshape(len(mean), -1))
 
