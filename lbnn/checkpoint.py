@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import lbnn
 from lbnn import ops
-from lbnn.errors import LbnnError
+from lbnn.errors import LbnnError, one_line
 from lbnn.files import write_file
 from lbnn.graph import INPUT, Graph, GraphBuilder, Node, Param
 from lbnn.nn.base import BayesianLayer, Layer
@@ -26,6 +26,8 @@ from lbnn.nn.plain import BatchNorm
 from lbnn.ops import Shape
 from lbnn.saved import FORMAT, MAX_ELEMENTS, MAX_NAME, VERSION, Saved, SavedNode, parse, plain, text
 from lbnn.trace import NO_BIAS, exact, gaussian, record, unwrap
+
+LONGEST_MESSAGE = 1000
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,11 @@ def _model(data: bytes, default_name: str) -> Model:
 
 @contextmanager
 def _named(path: str | Path) -> Iterator[None]:
-    """Errors begin with the file's name."""
+    """Errors begin with the file's name and are one line, whatever of the file they quote."""
     try:
         yield
     except LbnnError as error:
-        raise LbnnError(f"{path}: {error}") from None
+        raise LbnnError(f"{path}: {one_line(str(error)):.{LONGEST_MESSAGE}}") from None
 
 
 def serialise(
@@ -175,13 +177,15 @@ def _graph(saved: Saved, name: str) -> Graph:
     builder = GraphBuilder(name, saved.input_shape, random=True)
     params = Parameters(saved.tensors)
     names = {INPUT: INPUT}
-    _check_size(INPUT, saved.input_shape)
+    elements = _size(INPUT, saved.input_shape)
     for node in saved.nodes:
         if node.name in names:
             raise LbnnError(f"node {node.name!r}: the name is used twice")
         inputs = [_known(names, item, node) for item in node.inputs]
         names[node.name] = builder.add(node.name, node.op, inputs, node.attrs, params.of(node))
-        _check_size(node.name, builder.values[names[node.name]].shape)
+        elements += _size(node.name, builder.values[names[node.name]].shape)
+        if elements > MAX_ELEMENTS:
+            raise LbnnError(f"its values have more than {MAX_ELEMENTS} elements in all")
     if saved.output not in names:
         raise LbnnError(f"its output {saved.output!r} is not one of its values")
     return builder.finish(names[saved.output])
@@ -193,10 +197,11 @@ def _known(names: Mapping[str, str], name: str, node: SavedNode) -> str:
     return names[name]
 
 
-def _check_size(name: str, shape: Shape) -> None:
+def _size(name: str, shape: Shape) -> int:
     size = math.prod(shape)
     if not 1 <= size <= MAX_ELEMENTS:
         raise LbnnError(f"value {name!r} has {size} elements; at most {MAX_ELEMENTS} are supported")
+    return size
 
 
 class Parameters:

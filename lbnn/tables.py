@@ -74,9 +74,9 @@ def read_table(path: Path, target: str | None, columns: Sequence[Column] = ()) -
             raise LbnnError("there is no such file")
         table = _read_npz(path, target) if path.suffix.lower() == ".npz" else _read_csv(path, target, columns)
     except (OSError, UnicodeDecodeError, csv.Error, MemoryError) as error:
-        raise LbnnError(f"{path} can't be read: {error}") from None
+        raise LbnnError(f"{path} can't be read: {one_line(str(error)) or type(error).__name__}") from None
     except LbnnError as error:
-        raise LbnnError(f"{path}: {error}") from None
+        raise LbnnError(f"{path}: {one_line(str(error))}") from None
     return table
 
 
