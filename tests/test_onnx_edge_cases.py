@@ -113,6 +113,15 @@ def test_a_constant_result_is_repeated_for_each_sample():
     np.testing.assert_array_equal(got.var, np.zeros((5, 2)))
 
 
+def test_what_nothing_reads_is_left_out():
+    builder = GraphBuilder("net", (3,), random=True)
+    builder.add("unread", "leaky_relu", ["input"], {"negative_slope": 0.1})
+    graph = builder.finish(builder.add("read", "leaky_relu", ["input"], {"negative_slope": 0.2}))
+    nodes = to_onnx(graph, SHA).graph.node
+    read = {name for node in nodes for name in node.input} | {"mean", "variance"}
+    assert nodes and all(read & set(node.output) for node in nodes)
+
+
 def test_mean_and_variance_may_be_the_same_numbers():
     builder = GraphBuilder("same", (1,), random=False)
     ones = Moments(np.ones((1, 1)), np.zeros((1, 1)))
