@@ -1,0 +1,125 @@
+/* Convolutions: shapes at every border that the loops distinguish. */
+#include "lbnn_conv.h"
+#include "lbnn_conv_small.h"
+
+#define OUT(size, kernel, stride, padding, dilation) \
+    (((size) + 2 * (padding) - (dilation) * ((kernel) - 1) - 1) / (stride) + 1)
+
+/* Channels in, height, width; channels out; kernel, stride, padding, dilation (height, width each); groups. */
+#define CONV(ci, h, w, co, kh, kw, sh, sw, ph, pw, dh, dw, g)                                                       \
+    do {                                                                                                            \
+        enum { OH = OUT(h, kh, sh, ph, dh), OW = OUT(w, kw, sw, pw, dw), TAPS = (ci) / (g) * (kh) * (kw) };          \
+        const CONV_SHAPE shape = {(ci) / CONV_GROUPS(g), h, w, (co) / CONV_GROUPS(g), OH, OW, kh, kw, sh, sw, ph, pw, \
+                                  dh, dw, g};                                                                       \
+        float in_mean[(ci) * (h) * (w)], in_var[(ci) * (h) * (w)], out_mean[(co) * OH * OW], out_var[(co) * OH * OW]; \
+        float weights[2 * (co) * (TAPS + 1) + CONV_PAD((co) / (g))];                                                \
+        any_means(in_mean, (ci) * (h) * (w));                                                                       \
+        any_vars(in_var, (ci) * (h) * (w));                                                                         \
+        any_weights(weights, TAPS, co, g, CONV_PAD((co) / (g)));                                                    \
+        CONV_KERNEL(in_mean, in_var, weights, out_mean, out_var, &shape);                                           \
+        check_means(out_mean, (co) * OH * OW);                                                                      \
+        check_vars(out_var, (co) * OH * OW);                                                                        \
+    } while (0)
+
+#define ANY_CONVS()                                                  \
+    CONV(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1); /* one pixel */      \
+    CONV(2, 3, 4, 3, 3, 3, 1, 1, 1, 1, 1, 1, 1); /* padded */         \
+    CONV(1, 5, 4, 9, 2, 3, 2, 1, 0, 1, 1, 1, 1); /* two blocks */     \
+    CONV(4, 3, 3, 6, 2, 2, 1, 2, 1, 0, 1, 1, 2); /* groups */         \
+    CONV(3, 3, 3, 3, 3, 3, 1, 1, 1, 1, 1, 1, 3); /* depthwise */      \
+    CONV(1, 1, 9, 4, 1, 3, 1, 2, 0, 2, 1, 2, 1); /* 1-D, dilated */   \
+    CONV(1, 2, 2, 1, 3, 3, 1, 1, 2, 2, 1, 1, 1); /* more kernel than input */ \
+    CONV(1, 6, 5, 2, 2, 2, 1, 1, 3, 3, 2, 3, 1)  /* taps all outside */
+
+#define PAIR_CONVS()                                  \
+    CONV(1, 1, 4, 2, 3, 3, 1, 1, 1, 1, 1, 1, 1);      \
+    CONV(2, 2, 5, 2, 3, 3, 1, 1, 1, 1, 1, 1, 1);      \
+    CONV(1, 3, 8, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1);      \
+    CONV(2, 3, 7, 10, 3, 3, 1, 1, 1, 1, 1, 1, 1)
+
+#define DEPTHWISE_CONVS()                             \
+    CONV(1, 1, 4, 1, 3, 3, 1, 1, 1, 1, 1, 1, 1);      \
+    CONV(3, 4, 5, 3, 3, 3, 1, 1, 1, 1, 1, 1, 3);      \
+    CONV(2, 2, 8, 2, 3, 3, 1, 1, 1, 1, 1, 1, 2)
+
+#define POINTWISE_CONVS()                             \
+    CONV(1, 1, 4, 2, 1, 1, 1, 1, 0, 0, 1, 1, 1);      \
+    CONV(3, 1, 5, 2, 1, 1, 1, 1, 0, 0, 1, 1, 1);      \
+    CONV(2, 3, 3, 4, 1, 1, 1, 1, 0, 0, 1, 1, 1);      \
+    CONV(3, 2, 4, 10, 1, 1, 1, 1, 0, 0, 1, 1, 1)
+
+#define CONV_SHAPE lbnn_conv_shape
+#define CONV_GROUPS(g) 1
+#define CONV_PAD(outputs) 7
+
+void prove_lbnn_conv2d(void)
+{
+#define CONV_KERNEL lbnn_conv2d
+    ANY_CONVS();
+#undef CONV_KERNEL
+}
+
+void prove_lbnn_conv2d_point(void)
+{
+#define CONV_KERNEL(mean, var, w, out_mean, out_var, shape) lbnn_conv2d_point(mean, w, out_mean, out_var, shape)
+    ANY_CONVS();
+#undef CONV_KERNEL
+}
+
+void prove_lbnn_conv2d_3x3(void)
+{
+#define CONV_KERNEL lbnn_conv2d_3x3
+    PAIR_CONVS();
+#undef CONV_KERNEL
+}
+
+void prove_lbnn_conv2d_3x3_point(void)
+{
+#define CONV_KERNEL(mean, var, w, out_mean, out_var, shape) lbnn_conv2d_3x3_point(mean, w, out_mean, out_var, shape)
+    PAIR_CONVS();
+#undef CONV_KERNEL
+}
+
+void prove_lbnn_depthwise_3x3(void)
+{
+#define CONV_KERNEL lbnn_depthwise_3x3
+    DEPTHWISE_CONVS();
+#undef CONV_KERNEL
+}
+
+void prove_lbnn_depthwise_3x3_point(void)
+{
+#define CONV_KERNEL(mean, var, w, out_mean, out_var, shape) lbnn_depthwise_3x3_point(mean, w, out_mean, out_var, shape)
+    DEPTHWISE_CONVS();
+#undef CONV_KERNEL
+}
+
+void prove_lbnn_conv2d_1x1(void)
+{
+#define CONV_KERNEL lbnn_conv2d_1x1
+    POINTWISE_CONVS();
+#undef CONV_KERNEL
+}
+
+void prove_lbnn_conv2d_1x1_point(void)
+{
+#define CONV_KERNEL(mean, var, w, out_mean, out_var, shape) lbnn_conv2d_1x1_point(mean, w, out_mean, out_var, shape)
+    POINTWISE_CONVS();
+#undef CONV_KERNEL
+}
+
+#undef CONV_SHAPE
+#undef CONV_GROUPS
+#undef CONV_PAD
+#define CONV_SHAPE lbnn_conv_small_shape
+#define CONV_GROUPS(g) (g)
+#define CONV_PAD(outputs) ((8 - (outputs) % 8) % 8)
+
+/* Its shape gives the channels of one group, its weights end where the last block would. */
+void prove_lbnn_conv2d_small(void)
+{
+#define CONV_KERNEL lbnn_conv2d_small
+    ANY_CONVS();
+    PAIR_CONVS();
+#undef CONV_KERNEL
+}

@@ -1,0 +1,8 @@
+/* One function for each kernel, prove_NAME; tools/prove.py gives them to EVA one by one. */
+#include "prove.h"
+
+#include "activation.c"
+#include "conv.c"
+#include "linear.c"
+#include "pointwise.c"
+#include "pool.c"
