@@ -1,0 +1,745 @@
+/* kernels.c: a target for every kernel: arguments that keep its contract, and its formula in float64. */
+#include "fuzz.h"
+
+#define LBNN_EXPECT_ABI 2
+#include "lbnn_activation.h"
+#include "lbnn_conv.h"
+#include "lbnn_conv_small.h"
+#include "lbnn_linear.h"
+#include "lbnn_pointwise.h"
+#include "lbnn_pool.h"
+
+/* A kernel's results over its inputs, or beside them. */
+static float *output_over(fuzz *f, const float *in, int n, int in_place)
+{
+    return in_place ? fuzz_copy(f, in, n) : fuzz_output(f, n);
+}
+
+/* ---- linear layers and convolutions ------------------------------------------------------------- */
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Finite weights of a layer in the packing of lbnn_sums.h, and `pad` zeros. */
+static const float *packed_weights(fuzz *f, int groups, int outputs, int inputs, int pad)
+{
+    const int mean_style = fuzz_finite_style(f), var_style = fuzz_finite_style(f);
+    float *w = fuzz_block(f, 2 * groups * outputs * (inputs + 1) + pad);
+    float *at = w;
+    for (int g = 0; g < groups; g++) {
+        for (int o = 0; o < outputs; o += LBNN_PACK) {
+            const int width = least(outputs - o, LBNN_PACK);
+            for (int row = 0; row <= inputs; row++) {
+                fuzz_fill(f, at, width, mean_style, 0);
+                fuzz_fill(f, at + width, width, var_style, 1);
+                at += 2 * width;
+            }
+        }
+    }
+    memset(at, 0, (size_t)pad * sizeof *at);
+    return fuzz_keep(f, w);
+}
+
+/* The mean of a weight; its variance is `width` behind. Row 0 is the bias; outputs and inputs are those of one group. */
+typedef struct {
+    const float *mean;
+    int width;
+} packed;
+
+static packed packed_at(const float *w, int outputs, int inputs, int group, int output, int row)
+{
+    const int block = output - output % LBNN_PACK;
+    const int width = least(outputs - block, LBNN_PACK);
+    const int rows = inputs + 1;
+    const packed at = {w + 2 * rows * (group * outputs + block) + 2 * width * row + output % LBNN_PACK, width};
+    return at;
+}
+
+typedef struct {
+    real mean, var;
+} moments;
+
+/* E' += E E[w];  V' += V E[w]^2 + S V[w] */
+static moments add_product(moments sum, int kind, float e, float v, packed weight)
+{
+    const real mean = real_of(e), w = real_of(weight.mean[0]), spread = real_of(weight.mean[weight.width]);
+    real second = real_mul(mean, mean);
+    sum.mean = real_add(sum.mean, real_mul(mean, w));
+    if (kind == LBNN_MOMENTS) {
+        sum.var = real_add(sum.var, real_mul(real_of(v), real_mul(w, w)));
+        second = real_add(real_of(v), second);
+    }
+    sum.var = real_add(sum.var, real_mul(second, spread));
+    return sum;
+}
+
+/* One output of a convolution; taps outside of the input are zeros that are multiplied like the others. */
+static moments conv_output(int kind, const float *e, const float *v, const float *w, const lbnn_conv_shape *s,
+                           int channel, int row, int column)
+{
+    const int outputs = s->out_channels / s->groups, channels = s->in_channels / s->groups;
+    const int group = channel / outputs, output = channel % outputs;
+    const int inputs = channels * s->kernel_height * s->kernel_width;
+    const packed bias = packed_at(w, outputs, inputs, group, output, 0);
+    moments sum = {real_of(bias.mean[0]), real_of(bias.mean[bias.width])};
+    for (int tap = 0; tap < inputs; tap++) {
+        const int c = tap / (s->kernel_height * s->kernel_width);
+        const int y = row * s->stride_height - s->padding_height
+                      + tap / s->kernel_width % s->kernel_height * s->dilation_height;
+        const int x = column * s->stride_width - s->padding_width + tap % s->kernel_width * s->dilation_width;
+        const int inside = y >= 0 && y < s->in_height && x >= 0 && x < s->in_width;
+        const int at = ((group * channels + c) * s->in_height + y) * s->in_width + x;
+        sum = add_product(sum, kind, inside ? e[at] : 0.0f, inside && kind == LBNN_MOMENTS ? v[at] : 0.0f,
+                          packed_at(w, outputs, inputs, group, output, tap + 1));
+    }
+    return sum;
+}
+
+static void check_conv(fuzz *f, int kind, const float *e, const float *v, const float *w, const float *mean,
+                       const float *var, const lbnn_conv_shape *s)
+{
+    for (int channel = 0; channel < s->out_channels; channel++) {
+        for (int row = 0; row < s->out_height; row++) {
+            for (int column = 0; column < s->out_width; column++) {
+                const moments want = conv_output(kind, e, v, w, s, channel, row, column);
+                fuzz_mean(f, *mean++, want.mean);
+                fuzz_variance(f, *var++, want.var);
+            }
+        }
+    }
+}
+
+typedef void conv_kernel(const float *, const float *, const float *, float *, float *, const lbnn_conv_shape *);
+typedef void conv_point_kernel(const float *, const float *, float *, float *, const lbnn_conv_shape *);
+
+static int conv_inputs(const lbnn_conv_shape *s)
+{
+    return s->in_channels * s->in_height * s->in_width;
+}
+
+static int conv_outputs(const lbnn_conv_shape *s)
+{
+    return s->out_channels * s->out_height * s->out_width;
+}
+
+static const float *conv_weights(fuzz *f, const lbnn_conv_shape *s, int pad)
+{
+    return packed_weights(f, s->groups, s->out_channels / s->groups,
+                          s->in_channels / s->groups * s->kernel_height * s->kernel_width, pad);
+}
+
+static void fuzz_conv(fuzz *f, conv_kernel kernel, lbnn_conv_shape s)
+{
+    const float *e = fuzz_means(f, conv_inputs(&s)), *v = fuzz_variances(f, conv_inputs(&s));
+    const float *w = conv_weights(f, &s, LBNN_PACK - 1);
+    float *mean = fuzz_output(f, conv_outputs(&s)), *var = fuzz_output(f, conv_outputs(&s));
+    kernel(e, v, w, mean, var, &s);
+    check_conv(f, LBNN_MOMENTS, e, v, w, mean, var, &s);
+}
+
+static void fuzz_conv_point(fuzz *f, conv_point_kernel kernel, lbnn_conv_shape s)
+{
+    const float *x = fuzz_means(f, conv_inputs(&s));
+    const float *w = conv_weights(f, &s, LBNN_PACK - 1);
+    float *mean = fuzz_output(f, conv_outputs(&s)), *var = fuzz_output(f, conv_outputs(&s));
+    kernel(x, w, mean, var, &s);
+    check_conv(f, LBNN_POINT, x, x, w, mean, var, &s);
+}
+
+/* Any shape: the size follows from the number of outputs; `rest` columns or rows are left over by the stride. */
+static int axis_size(int out, int kernel, int stride, int padding, int dilation, int rest)
+{
+    const int size = (out - 1) * stride + (kernel - 1) * dilation + 1 + rest % stride - 2 * padding;
+    return size > 0 ? size : 1;
+}
+
+static lbnn_conv_shape any_conv(fuzz *f)
+{
+    lbnn_conv_shape s;
+    s.groups = fuzz_size(f, 1, 3);
+    s.in_channels = s.groups * fuzz_size(f, 1, 2);
+    s.out_channels = s.groups * fuzz_size(f, 1, s.groups == 1 ? 17 : 3);
+    s.kernel_height = fuzz_size(f, 1, 3);
+    s.kernel_width = fuzz_size(f, 1, 4);
+    s.stride_height = fuzz_size(f, 1, 3);
+    s.stride_width = fuzz_size(f, 1, 3);
+    s.dilation_height = fuzz_size(f, 1, 2);
+    s.dilation_width = fuzz_size(f, 1, 3);
+    s.padding_height = fuzz_size(f, 0, s.kernel_height);
+    s.padding_width = fuzz_size(f, 0, s.kernel_width);
+    s.in_height = axis_size(fuzz_size(f, 1, 3), s.kernel_height, s.stride_height, s.padding_height,
+                            s.dilation_height, fuzz_size(f, 0, 2));
+    s.in_width = axis_size(fuzz_size(f, 1, 13), s.kernel_width, s.stride_width, s.padding_width, s.dilation_width,
+                           fuzz_size(f, 0, 2));
+    s.out_height = (s.in_height + 2 * s.padding_height - s.dilation_height * (s.kernel_height - 1) - 1)
+                   / s.stride_height + 1;
+    s.out_width = (s.in_width + 2 * s.padding_width - s.dilation_width * (s.kernel_width - 1) - 1)
+                  / s.stride_width + 1;
+    return s;
+}
+
+/* Stride 1, the input's size. */
+static lbnn_conv_shape same_conv(int channels, int height, int width, int outputs, int kernel, int groups)
+{
+    const lbnn_conv_shape s = {channels, height, width, outputs, height, width, kernel, kernel,
+                               1, 1, kernel / 2, kernel / 2, 1, 1, groups};
+    return s;
+}
+
+static lbnn_conv_shape conv_3x3(fuzz *f)
+{
+    const int channels = fuzz_size(f, 1, 3), height = fuzz_size(f, 1, 4), width = fuzz_size(f, 4, 11);
+    return same_conv(channels, height, width, 2 * fuzz_size(f, 1, 5), 3, 1);
+}
+
+static lbnn_conv_shape depthwise(fuzz *f)
+{
+    const int channels = fuzz_size(f, 1, 4), height = fuzz_size(f, 1, 4), width = fuzz_size(f, 4, 19);
+    return same_conv(channels, height, width, channels, 3, channels);
+}
+
+static lbnn_conv_shape conv_1x1(fuzz *f)
+{
+    const int channels = fuzz_size(f, 1, 4), height = fuzz_size(f, 1, 4), width = fuzz_size(f, 1, 9);
+    return same_conv(channels, height, height * width < 4 ? 4 : width, 2 * fuzz_size(f, 1, 5), 1, 1);
+}
+
+static void fuzz_conv2d(fuzz *f) { fuzz_conv(f, lbnn_conv2d, any_conv(f)); }
+static void fuzz_conv2d_point(fuzz *f) { fuzz_conv_point(f, lbnn_conv2d_point, any_conv(f)); }
+static void fuzz_conv2d_3x3(fuzz *f) { fuzz_conv(f, lbnn_conv2d_3x3, conv_3x3(f)); }
+static void fuzz_conv2d_3x3_point(fuzz *f) { fuzz_conv_point(f, lbnn_conv2d_3x3_point, conv_3x3(f)); }
+static void fuzz_depthwise_3x3(fuzz *f) { fuzz_conv(f, lbnn_depthwise_3x3, depthwise(f)); }
+static void fuzz_depthwise_3x3_point(fuzz *f) { fuzz_conv_point(f, lbnn_depthwise_3x3_point, depthwise(f)); }
+static void fuzz_conv2d_1x1(fuzz *f) { fuzz_conv(f, lbnn_conv2d_1x1, conv_1x1(f)); }
+static void fuzz_conv2d_1x1_point(fuzz *f) { fuzz_conv_point(f, lbnn_conv2d_1x1_point, conv_1x1(f)); }
+
+static void conv_small(const float *e, const float *v, const float *w, float *mean, float *var,
+                       const lbnn_conv_shape *s)
+{
+    const int members[] = {s->in_channels / s->groups, s->in_height, s->in_width, s->out_channels / s->groups,
+                           s->out_height, s->out_width, s->kernel_height, s->kernel_width, s->stride_height,
+                           s->stride_width, s->padding_height, s->padding_width, s->dilation_height,
+                           s->dilation_width, s->groups};
+    uint16_t small[15];
+    lbnn_conv_small_shape shape;
+    for (int i = 0; i < 15; i++) {
+        small[i] = (uint16_t)members[i];
+    }
+    memcpy(&shape, small, sizeof shape);
+    lbnn_conv2d_small(e, v, w, mean, var, &shape);
+}
+
+/* Its weights end with what the last block lacks, no more. */
+static void fuzz_conv2d_small(fuzz *f)
+{
+    const lbnn_conv_shape s = any_conv(f);
+    const int lacking = (LBNN_PACK - s.out_channels / s.groups % LBNN_PACK) % LBNN_PACK;
+    const float *e = fuzz_means(f, conv_inputs(&s)), *v = fuzz_variances(f, conv_inputs(&s));
+    const float *w = conv_weights(f, &s, lacking);
+    float *mean = fuzz_output(f, conv_outputs(&s)), *var = fuzz_output(f, conv_outputs(&s));
+    conv_small(e, v, w, mean, var, &s);
+    check_conv(f, LBNN_MOMENTS, e, v, w, mean, var, &s);
+}
+
+/* A linear layer is a convolution of one row with a kernel as wide as the row. */
+static lbnn_conv_shape linear_shape(fuzz *f)
+{
+    const int inputs = fuzz_size(f, 1, 9), outputs = fuzz_size(f, 1, 41);
+    const lbnn_conv_shape s = {1, 1, inputs, outputs, 1, 1, 1, inputs, 1, 1, 0, 0, 1, 1, 1};
+    return s;
+}
+
+static void linear(const float *e, const float *v, const float *w, float *mean, float *var, const lbnn_conv_shape *s)
+{
+    lbnn_linear(e, v, w, mean, var, s->in_width, s->out_channels);
+}
+
+static void linear_point(const float *x, const float *w, float *mean, float *var, const lbnn_conv_shape *s)
+{
+    lbnn_linear_point(x, w, mean, var, s->in_width, s->out_channels);
+}
+
+static void fuzz_linear(fuzz *f) { fuzz_conv(f, linear, linear_shape(f)); }
+static void fuzz_linear_point(fuzz *f) { fuzz_conv_point(f, linear_point, linear_shape(f)); }
+
+/* ---- pooling --------------------------------------------------------------------------------------- */
+
+/* The outputs of PyTorch along an axis, also in ceil mode: the last window starts inside or in the padding before. */
+static int pool_outputs(int size, int kernel, int stride, int padding, int ceil_mode)
+{
+    const int span = size + 2 * padding - kernel;
+    const int out = (span + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+    return ceil_mode && (out - 1) * stride >= size + padding ? out - 1 : out;
+}
+
+static lbnn_pool_shape any_pool(fuzz *f)
+{
+    lbnn_pool_shape s;
+    s.channels = fuzz_size(f, 1, 3);
+    s.kernel_height = fuzz_size(f, 1, 4);
+    s.kernel_width = fuzz_size(f, 1, 4);
+    s.stride_height = fuzz_size(f, 1, 4);
+    s.stride_width = fuzz_size(f, 1, 4);
+    s.padding_height = fuzz_size(f, 0, s.kernel_height / 2);
+    s.padding_width = fuzz_size(f, 0, s.kernel_width / 2);
+    s.in_height = fuzz_size(f, s.kernel_height, 9);
+    s.in_width = fuzz_size(f, s.kernel_width, 9);
+    s.out_height = pool_outputs(s.in_height, s.kernel_height, s.stride_height, s.padding_height, fuzz_size(f, 0, 1));
+    s.out_width = pool_outputs(s.in_width, s.kernel_width, s.stride_width, s.padding_width, fuzz_size(f, 0, 1));
+    s.count_include_pad = fuzz_size(f, 0, 1);
+    return s;
+}
+
+static lbnn_pool_shape pool_2x2(fuzz *f)
+{
+    const int channels = fuzz_size(f, 1, 3), height = fuzz_size(f, 2, 9), width = fuzz_size(f, 2, 9);
+    const lbnn_pool_shape s = {channels, height, width, height / 2, width / 2, 2, 2, 2, 2, 0, 0, 1};
+    return s;
+}
+
+static int pool_input_count(const lbnn_pool_shape *s)
+{
+    return s->channels * s->in_height * s->in_width;
+}
+
+/* sum / n, or with a second division sum / n^2; n as PyTorch counts */
+static real pool_output(const float *in, const lbnn_pool_shape *s, int channel, int row, int column, int squared)
+{
+    const int top = row * s->stride_height - s->padding_height, left = column * s->stride_width - s->padding_width;
+    const int bottom = least(top + s->kernel_height, s->in_height + s->padding_height);
+    const int right = least(left + s->kernel_width, s->in_width + s->padding_width);
+    real sum = real_of(0.0f);
+    int inside = 0;
+    for (int y = top; y < bottom; y++) {
+        for (int x = left; x < right; x++) {
+            if (y >= 0 && y < s->in_height && x >= 0 && x < s->in_width) {
+                sum = real_add(sum, real_of(in[(channel * s->in_height + y) * s->in_width + x]));
+                inside++;
+            }
+        }
+    }
+    const int n = s->count_include_pad ? (bottom - top) * (right - left) : inside;
+    const real scale = real_near(1.0 / n, REAL_UNIT);
+    return real_mul(squared ? real_mul(scale, scale) : scale, sum);
+}
+
+static void check_pool(fuzz *f, const float *in, const float *out, const lbnn_pool_shape *s, int is_variance)
+{
+    for (int channel = 0; channel < s->channels; channel++) {
+        for (int row = 0; row < s->out_height; row++) {
+            for (int column = 0; column < s->out_width; column++) {
+                const real want = pool_output(in, s, channel, row, column, is_variance);
+                (is_variance ? fuzz_variance : fuzz_mean)(f, *out++, want);
+            }
+        }
+    }
+}
+
+/* In place where there is no padding. */
+static float *pool_results(fuzz *f, const float *in, const lbnn_pool_shape *s, int in_place)
+{
+    const int allowed = in_place && s->padding_height == 0 && s->padding_width == 0;
+    return allowed ? fuzz_copy(f, in, pool_input_count(s)) : fuzz_output(f, s->channels * s->out_height * s->out_width);
+}
+
+typedef void pool_kernel(const float *, const float *, float *, float *, const lbnn_pool_shape *);
+typedef void pool_point_kernel(const float *, float *, const lbnn_pool_shape *);
+
+static void fuzz_pool(fuzz *f, pool_kernel kernel, lbnn_pool_shape s)
+{
+    const int n = pool_input_count(&s), in_place = fuzz_size(f, 0, 1) && s.padding_height + s.padding_width == 0;
+    const float *e = fuzz_means(f, n), *v = fuzz_variances(f, n);
+    float *mean = pool_results(f, e, &s, in_place), *var = pool_results(f, v, &s, in_place);
+    kernel(in_place ? mean : e, in_place ? var : v, mean, var, &s);
+    check_pool(f, e, mean, &s, 0);
+    check_pool(f, v, var, &s, 1);
+}
+
+static void fuzz_pool_point(fuzz *f, pool_point_kernel kernel, lbnn_pool_shape s)
+{
+    const int n = pool_input_count(&s), in_place = fuzz_size(f, 0, 1) && s.padding_height + s.padding_width == 0;
+    const float *x = fuzz_means(f, n);
+    float *out = pool_results(f, x, &s, in_place);
+    kernel(in_place ? out : x, out, &s);
+    check_pool(f, x, out, &s, 0);
+}
+
+static void fuzz_avg_pool(fuzz *f) { fuzz_pool(f, lbnn_avg_pool, any_pool(f)); }
+static void fuzz_avg_pool_point(fuzz *f) { fuzz_pool_point(f, lbnn_avg_pool_point, any_pool(f)); }
+static void fuzz_avg_pool_2x2(fuzz *f) { fuzz_pool(f, lbnn_avg_pool_2x2, pool_2x2(f)); }
+static void fuzz_avg_pool_2x2_point(fuzz *f) { fuzz_pool_point(f, lbnn_avg_pool_2x2_point, pool_2x2(f)); }
+
+/* ---- activations ----------------------------------------------------------------------------------- */
+
+/* Q, I1, J2 of the standard normal beyond x >= 0 */
+typedef struct {
+    double q, i1, j2;
+} tail_of;
+
+static tail_of tail_at(double x)
+{
+    const double phi = exp(-0.5 * x * x) / sqrt(2.0 * 3.14159265358979323846);
+    tail_of tail = {0.5 * erfc(x / sqrt(2.0)), 0.0, 0.0};
+    if (x < 37.0) {
+        tail.i1 = phi - x * tail.q;
+        tail.j2 = (1.0 + x * x) * tail.q - x * phi;
+    }
+    return tail;
+}
+
+/* What rounding E / sigma does to the tail: relative, it grows with the square. */
+static double tail_error(double x)
+{
+    return 5e-6 + 3e-7 * fmin(x * x, 150.0);
+}
+
+/* The moments of max(a, l a), a ~ N(E, V): never an overflow. Beyond LBNN_TAIL_MAX the kernel leaves the tail out. */
+static moments leaky_relu(float e, float v, float slope)
+{
+    moments out = {real_unknown(!is_finite(e)), real_unknown(!is_finite(v))};
+    if (is_finite(e) && is_finite(v) && v >= 0.0f) {
+        const double sigma = sqrt((double)v), x = v > 0.0f ? fabs((double)e) / sigma : 1e300;
+        const double a = 1.0 - (double)slope, m = e < 0.0f ? (double)slope : 1.0, s = e < 0.0f ? -1.0 : 1.0;
+        const tail_of tail = tail_at(x);
+        const double ratio = m * m - 2.0 * s * a * m * tail.q + a * a * (tail.j2 - tail.i1 * tail.i1);
+        const double mean = m * (double)e + a * sigma * tail.i1, var = (double)v * ratio;
+        const real near_mean = {mean, tail_error(x) * (fabs(mean) + sqrt(var)) + 1e-32 * sigma + REAL_LEAST, 0, 0};
+        const real near_var = {var, tail_error(x) * 2.0 * var + 1e-32 * (double)v + REAL_LEAST, 0, 0};
+        out.mean = near_mean;
+        out.var = near_var;
+    }
+    return out;
+}
+
+/* The formulas of lbnn_leaky_relu_clamped_of, the tail and what is divided by it known to its error. A clamp beyond
+ * LBNN_TAIL_MAX is one at it. */
+static moments leaky_relu_clamped(float e, float v, float slope, float clamp)
+{
+    moments out = {real_unknown(!is_finite(e)), real_unknown(!is_finite(e) || !is_finite(v))};
+    if (!is_finite(e) || !is_finite(v) || v < 0.0f) {
+        return out;
+    }
+    const double root = sqrt((double)v), ratio = v > 0.0f ? fabs((double)e) / root : 1e300;
+    const double at = fmin(ratio, fmin((double)clamp, (double)LBNN_TAIL_MAX)), relative = tail_error(at);
+    const tail_of tail = tail_at(at);
+    const double step_at = tail.i1 / tail.q, hazard_at = (tail.i1 + at * tail.q) / (1.0 - tail.q);
+    const real size = real_of(fabsf(e)), sigma = real_near(root, REAL_UNIT), x = real_near(at, 4.0 * REAL_UNIT);
+    const real q = real_near(tail.q, relative), p = real_near(1.0 - tail.q, 4.0 * REAL_UNIT + relative * tail.q);
+    const real step = real_near(step_at, relative), hazard = real_near(hazard_at, relative);
+    const real own = real_of(e < 0.0f ? slope : 1.0f), other = real_of(e < 0.0f ? 1.0f : slope);
+    const real body = real_mul(own, real_add(size, real_mul(sigma, hazard)));
+    const real beyond = real_mul(other, real_sub(size, real_mul(sigma, real_add(x, step))));
+    const double body_at = (1.0 - tail.q) * (1.0 - hazard_at * (at + hazard_at));
+    const real body_var = real_mul(real_mul(own, own), real_near(body_at, 4.0 * relative));
+    const real tail_var = real_mul(real_mul(other, other), real_near(tail.j2 - tail.i1 * step_at, 4.0 * relative));
+    const real gap = real_sub(body, beyond);
+    out.mean = real_add(real_mul(p, body), real_mul(q, beyond));
+    out.mean = e < 0.0f ? real_negative(out.mean) : out.mean;
+    out.var = real_add(real_mul(real_of(v), real_add(body_var, tail_var)), real_mul(real_mul(p, q), real_mul(gap, gap)));
+    return out;
+}
+
+static float any_slope(fuzz *f)
+{
+    const float slopes[] = {0.0f, 1.0f, 0.01f, 0.1f, 1e-30f, 0.99999994f};
+    const int choice = fuzz_size(f, 0, 11);
+    return choice < 6 ? slopes[choice] : (float)fuzz_size(f, 0, 255) / 255.0f;
+}
+
+static float any_clamp(fuzz *f)
+{
+    const float clamps[] = {3.0f, LBNN_TAIL_MAX, 1e-6f, FLT_MAX};
+    const int choice = fuzz_size(f, 0, 7);
+    return choice < 4 ? clamps[choice] : LBNN_TAIL_MAX * (float)fuzz_size(f, 1, 255) / 255.0f;
+}
+
+static void fuzz_leaky_relu(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 20);
+    const float slope = any_slope(f);
+    const float *e = fuzz_means(f, n), *v = fuzz_variances(f, n);
+    float *mean = fuzz_copy(f, e, n), *var = fuzz_copy(f, v, n);
+    lbnn_leaky_relu(mean, var, n, slope);
+    for (int i = 0; i < n; i++) {
+        const moments want = leaky_relu(e[i], v[i], slope);
+        fuzz_mean(f, mean[i], want.mean);
+        fuzz_variance(f, var[i], want.var);
+    }
+}
+
+static void fuzz_leaky_relu_clamped(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 20);
+    const float slope = any_slope(f), clamp = any_clamp(f);
+    const float *e = fuzz_means(f, n), *v = fuzz_variances(f, n);
+    float *mean = fuzz_copy(f, e, n), *var = fuzz_copy(f, v, n);
+    lbnn_leaky_relu_clamped(mean, var, n, slope, clamp);
+    for (int i = 0; i < n; i++) {
+        const moments want = leaky_relu_clamped(e[i], v[i], slope, clamp);
+        fuzz_mean(f, mean[i], want.mean);
+        fuzz_variance(f, var[i], want.var);
+    }
+}
+
+static void fuzz_leaky_relu_point(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 20);
+    const float slope = any_slope(f);
+    const float *x = fuzz_means(f, n);
+    float *out = fuzz_copy(f, x, n);
+    lbnn_leaky_relu_point(out, n, slope);
+    for (int i = 0; i < n; i++) {
+        fuzz_mean(f, out[i], x[i] < 0.0f ? real_mul(real_of(slope), real_of(x[i])) : real_of(x[i]));
+    }
+}
+
+/* ---- pointwise ------------------------------------------------------------------------------------- */
+
+static void fuzz_affine(fuzz *f)
+{
+    const int channels = fuzz_size(f, 1, 5), plane = fuzz_size(f, 1, 9), n = channels * plane;
+    const float *e = fuzz_means(f, n), *v = fuzz_variances(f, n);
+    const float *scale = fuzz_finite(f, channels), *shift = fuzz_finite(f, channels);
+    float *mean = fuzz_copy(f, e, n), *var = fuzz_copy(f, v, n);
+    lbnn_affine(mean, var, scale, shift, channels, plane);
+    for (int i = 0; i < n; i++) {
+        const real s = real_of(scale[i / plane]);
+        fuzz_mean(f, mean[i], real_add(real_mul(s, real_of(e[i])), real_of(shift[i / plane])));
+        fuzz_variance(f, var[i], real_mul(real_mul(s, s), real_of(v[i])));
+    }
+}
+
+static void fuzz_affine_point(fuzz *f)
+{
+    const int channels = fuzz_size(f, 1, 5), plane = fuzz_size(f, 1, 9), n = channels * plane;
+    const float *x = fuzz_means(f, n), *scale = fuzz_finite(f, channels), *shift = fuzz_finite(f, channels);
+    float *out = fuzz_copy(f, x, n);
+    lbnn_affine_point(out, scale, shift, channels, plane);
+    for (int i = 0; i < n; i++) {
+        fuzz_mean(f, out[i], real_add(real_mul(real_of(scale[i / plane]), real_of(x[i])), real_of(shift[i / plane])));
+    }
+}
+
+enum { BESIDE, OVER_A, OVER_B };
+
+static void fuzz_add(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 20), where = fuzz_size(f, BESIDE, OVER_B);
+    const float *a = fuzz_means(f, n), *av = fuzz_variances(f, n), *b = fuzz_means(f, n), *bv = fuzz_variances(f, n);
+    float *mean = output_over(f, where == OVER_A ? a : b, n, where), *var = output_over(f, where == OVER_A ? av : bv, n, where);
+    lbnn_add(where == OVER_A ? mean : a, where == OVER_A ? var : av, where == OVER_B ? mean : b,
+             where == OVER_B ? var : bv, mean, var, n);
+    for (int i = 0; i < n; i++) {
+        fuzz_mean(f, mean[i], real_add(real_of(a[i]), real_of(b[i])));
+        fuzz_variance(f, var[i], real_add(real_of(av[i]), real_of(bv[i])));
+    }
+}
+
+static void fuzz_add_points(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 20), where = fuzz_size(f, BESIDE, OVER_B);
+    const float *a = fuzz_means(f, n), *b = fuzz_means(f, n);
+    float *out = output_over(f, where == OVER_A ? a : b, n, where);
+    lbnn_add_points(where == OVER_A ? out : a, where == OVER_B ? out : b, out, n);
+    for (int i = 0; i < n; i++) {
+        fuzz_mean(f, out[i], real_add(real_of(a[i]), real_of(b[i])));
+    }
+}
+
+static void fuzz_shift(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 20), in_place = fuzz_size(f, 0, 1);
+    const float *a = fuzz_means(f, n), *v = fuzz_variances(f, n), *point = fuzz_means(f, n);
+    float *mean = output_over(f, a, n, in_place), *var = output_over(f, v, n, in_place);
+    lbnn_shift(in_place ? mean : a, in_place ? var : v, point, mean, var, n);
+    for (int i = 0; i < n; i++) {
+        fuzz_mean(f, mean[i], real_add(real_of(a[i]), real_of(point[i])));
+    }
+    fuzz_same(f, var, v, n);
+}
+
+static void fuzz_copy_kernel(fuzz *f)
+{
+    const int n = fuzz_size(f, 0, 20);
+    const float *in = fuzz_means(f, n);
+    float *out = fuzz_output(f, n);
+    lbnn_copy(in, out, n);
+    fuzz_same(f, out, in, n);
+}
+
+static void fuzz_concat(fuzz *f)
+{
+    const int count = fuzz_size(f, 1, 4), length = fuzz_size(f, 1, 9), between = fuzz_size(f, 0, 5);
+    const int step = length + between;
+    const float *in = fuzz_means(f, count * length);
+    float *out = fuzz_output(f, count * step - between);
+    lbnn_concat(in, out, count, length, step);
+    for (int i = 0; i < count; i++) {
+        fuzz_same(f, out + i * step, in + i * length, length);
+        fuzz_untouched(f, out + i * step + length, i + 1 < count ? between : 0);
+    }
+}
+
+static void fuzz_pad(fuzz *f)
+{
+    const int channels = fuzz_size(f, 1, 3), height = fuzz_size(f, 1, 4), width = fuzz_size(f, 1, 5);
+    const int top = fuzz_size(f, 0, 2), bottom = fuzz_size(f, 0, 2), left = fuzz_size(f, 0, 3), right = fuzz_size(f, 0, 3);
+    const float zeros[12] = {0};
+    const int columns = left + width + right, rows = top + height + bottom;
+    const float *in = fuzz_means(f, channels * height * width);
+    float *out = fuzz_output(f, channels * rows * columns);
+    lbnn_pad(in, out, channels, height, width, top, bottom, left, right);
+    for (int i = 0; i < channels * rows; i++, out += columns) {
+        const int row = i % rows - top;
+        if (row < 0 || row >= height) {
+            fuzz_same(f, out, zeros, columns);
+            continue;
+        }
+        fuzz_same(f, out, zeros, left);
+        fuzz_same(f, out + left, in + (i / rows * height + row) * width, width);
+        fuzz_same(f, out + left + width, zeros, right);
+    }
+}
+
+static void fuzz_lift(fuzz *f)
+{
+    const int n = fuzz_size(f, 0, 20);
+    const float zeros[20] = {0};
+    float *var = fuzz_output(f, n);
+    lbnn_lift(var, n);
+    fuzz_same(f, var, zeros, n);
+}
+
+/* log(1 + e^x); below -87 the kernel stays at e^-87 = 1.6e-38. */
+static real softplus(float x)
+{
+    if (!is_finite(x)) {
+        return real_unknown(1);
+    }
+    real near = real_near(fmax((double)x, 0.0) + log1p(exp(-fabs((double)x))), 1e-5);
+    near.error += 2e-38;
+    return near;
+}
+
+static void fuzz_variance_head(fuzz *f)
+{
+    const int k = fuzz_size(f, 1, 20), in_place = fuzz_size(f, 0, 1);
+    const float *e = fuzz_means(f, 2 * k), *v = fuzz_variances(f, 2 * k);
+    float *mean = in_place ? fuzz_copy(f, e, 2 * k) : fuzz_output(f, k);
+    float *var = in_place ? fuzz_copy(f, v, 2 * k) : fuzz_output(f, k);
+    lbnn_variance_head(in_place ? mean : e, in_place ? var : v, mean, var, k);
+    fuzz_same(f, mean, e, k);
+    for (int i = 0; i < k; i++) {
+        fuzz_variance(f, var[i], real_add(real_of(v[i]), softplus(e[k + i])));
+    }
+}
+
+static void fuzz_variance_head_point(fuzz *f)
+{
+    const int k = fuzz_size(f, 1, 20), in_place = fuzz_size(f, 0, 1);
+    const float *x = fuzz_means(f, 2 * k);
+    float *mean = in_place ? fuzz_copy(f, x, 2 * k) : fuzz_output(f, k), *var = fuzz_output(f, k);
+    lbnn_variance_head_point(in_place ? mean : x, mean, var, k);
+    fuzz_same(f, mean, x, k);
+    for (int i = 0; i < k; i++) {
+        fuzz_variance(f, var[i], softplus(x[k + i]));
+    }
+}
+
+/* ---- checks ---------------------------------------------------------------------------------------- */
+
+static int all_finite(const float *x, int n)
+{
+    int all = 1;
+    for (int i = 0; i < n; i++) {
+        all = all && x[i] - x[i] == 0.0f;
+    }
+    return all;
+}
+
+static int all_variances(const float *x, int n)
+{
+    int all = all_finite(x, n);
+    for (int i = 0; i < n; i++) {
+        all = all && x[i] >= 0.0f;
+    }
+    return all;
+}
+
+static void fuzz_is_finite(fuzz *f)
+{
+    const int n = fuzz_size(f, 0, 20);
+    const float *x = fuzz_means(f, n);
+    fuzz_expect(lbnn_is_finite(x, n) == all_finite(x, n), "lbnn_is_finite is wrong");
+}
+
+static void fuzz_is_variance(fuzz *f)
+{
+    const int n = fuzz_size(f, 0, 20);
+    const float *x = fuzz_size(f, 0, 1) ? fuzz_variances(f, n) : fuzz_means(f, n);
+    fuzz_expect(lbnn_is_variance(x, n) == all_variances(x, n), "lbnn_is_variance is wrong");
+}
+
+static void fuzz_emit(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 20);
+    const float *e = fuzz_means(f, n), *v = fuzz_variances(f, n);
+    float *mean = fuzz_output(f, n), *var = fuzz_output(f, n);
+    const lbnn_status status = lbnn_emit(e, v, mean, var, n);
+    const int right = all_finite(e, n) && all_variances(v, n);
+    fuzz_expect(status == (right ? LBNN_OK : LBNN_ERROR_OUTPUT), "lbnn_emit gives the wrong status");
+    if (right) {
+        fuzz_same(f, mean, e, n);
+        fuzz_same(f, var, v, n);
+    } else {
+        fuzz_untouched(f, mean, n);
+        fuzz_untouched(f, var, n);
+    }
+}
+
+static void fuzz_status_message(fuzz *f)
+{
+    const int code = -fuzz_size(f, 0, 255);
+    const char *message = lbnn_status_message((lbnn_status)code);
+    const int known = code == LBNN_OK || code == LBNN_ERROR_NULL || code == LBNN_ERROR_INPUT || code == LBNN_ERROR_OUTPUT;
+    fuzz_expect((strcmp(message, "unknown status") != 0) == known, "a status has no message, or an unknown one has");
+}
+
+const fuzz_target fuzz_kernels[] = {
+    {"lbnn_add", fuzz_add},
+    {"lbnn_add_points", fuzz_add_points},
+    {"lbnn_affine", fuzz_affine},
+    {"lbnn_affine_point", fuzz_affine_point},
+    {"lbnn_avg_pool", fuzz_avg_pool},
+    {"lbnn_avg_pool_2x2", fuzz_avg_pool_2x2},
+    {"lbnn_avg_pool_2x2_point", fuzz_avg_pool_2x2_point},
+    {"lbnn_avg_pool_point", fuzz_avg_pool_point},
+    {"lbnn_concat", fuzz_concat},
+    {"lbnn_conv2d", fuzz_conv2d},
+    {"lbnn_conv2d_1x1", fuzz_conv2d_1x1},
+    {"lbnn_conv2d_1x1_point", fuzz_conv2d_1x1_point},
+    {"lbnn_conv2d_3x3", fuzz_conv2d_3x3},
+    {"lbnn_conv2d_3x3_point", fuzz_conv2d_3x3_point},
+    {"lbnn_conv2d_point", fuzz_conv2d_point},
+    {"lbnn_conv2d_small", fuzz_conv2d_small},
+    {"lbnn_copy", fuzz_copy_kernel},
+    {"lbnn_depthwise_3x3", fuzz_depthwise_3x3},
+    {"lbnn_depthwise_3x3_point", fuzz_depthwise_3x3_point},
+    {"lbnn_emit", fuzz_emit},
+    {"lbnn_is_finite", fuzz_is_finite},
+    {"lbnn_is_variance", fuzz_is_variance},
+    {"lbnn_leaky_relu", fuzz_leaky_relu},
+    {"lbnn_leaky_relu_clamped", fuzz_leaky_relu_clamped},
+    {"lbnn_leaky_relu_point", fuzz_leaky_relu_point},
+    {"lbnn_lift", fuzz_lift},
+    {"lbnn_linear", fuzz_linear},
+    {"lbnn_linear_point", fuzz_linear_point},
+    {"lbnn_pad", fuzz_pad},
+    {"lbnn_shift", fuzz_shift},
+    {"lbnn_status_message", fuzz_status_message},
+    {"lbnn_variance_head", fuzz_variance_head},
+    {"lbnn_variance_head_point", fuzz_variance_head_point},
+    {0, 0},
+};
