@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 JOBS ?= 2
+SECONDS ?= 600
+FUZZ_FILES ?= 5000
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
@@ -37,6 +39,18 @@ extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on eve
 stack: .venv/installed ## stack and work memory of models on a Cortex-M4F: stated, by call graph, and as measured
 	$(BIN)/python tools/stack_table.py
 
+fuzz-files: .venv/installed ## feed the readers of CSV, .npz and model files with forged ones; FUZZ_FILES=20000 for more
+	$(BIN)/python tools/fuzz_files.py --examples $(FUZZ_FILES)
+
+audit: .venv/installed ## check pins, installed files, licences and our own source, offline
+	$(BIN)/python tools/audit.py
+
+matrix: .venv/installed ## build and run generated C with every compiler, language and level; compile our source on every Python
+	$(BIN)/python tools/matrix.py
+
+fuzz: .venv/installed ## fuzz every C kernel and whole models under clang's sanitizers for SECONDS=600
+	$(BIN)/python tools/fuzz.py --seconds $(SECONDS) --jobs $(JOBS)
+
 lint: .venv/installed ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -45,4 +59,4 @@ lint: .venv/installed ## check style and types
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper demo bench test mutants extremes stack lint clean
+.PHONY: help paper demo bench test mutants extremes stack fuzz-files audit matrix fuzz lint clean

@@ -111,6 +111,45 @@ def test_a_symbolic_link_is_replaced_not_followed(tmp_path):
     assert (tmp_path / "precious").read_text() == "old" and not (tmp_path / "link").is_symlink()
 
 
+def test_a_link_counts_as_output_wherever_it_leads(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for write in (
+        lambda **k: write_file(tmp_path / "link", "new", **k),
+        lambda **k: write_folder(tmp_path / "link", NEW, **k),
+    ):
+        with pytest.raises(LbnnError, match="exists; choose another place"):
+            write()
+    assert contents(write_folder(tmp_path / "link", NEW, force=True)) == {"a.c": "new", "src/b.h": "new"}
+
+
+def test_a_file_that_came_meanwhile_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_umask", lambda: (tmp_path / "out").write_text("theirs") and 0)
+    with pytest.raises(LbnnError, match=r"can't write .*out: File exists"):
+        write_file(tmp_path / "out", "ours")
+    assert (tmp_path / "out").read_text() == "theirs" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_file_system_without_hard_links_is_written_too(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    assert write_file(tmp_path / "out", "ours").read_text() == "ours"
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_the_longest_names_are_written(tmp_path):
+    assert write_file(tmp_path / ("n" * 255), "new").read_text() == "new"
+    assert contents(write_folder(tmp_path / ("模" * 85), NEW)) == {"a.c": "new", "src/b.h": "new"}
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "x" * 300], ids=["zero byte", "surrogate", "too long"])
+def test_names_that_no_file_can_have_are_one_line(name, tmp_path):
+    for write in (lambda p: write_file(p, "new"), lambda p: write_folder(p, NEW)):
+        with pytest.raises(LbnnError, match="can't write"):
+            write(tmp_path / name)
+
+
 def test_exports_at_once_into_one_folder_leave_one_of_them_whole(tmp_path):
     def attempt(i):
         with contextlib.suppress(LbnnError):
@@ -135,11 +174,10 @@ while True:
 def test_a_process_killed_while_writing_leaves_a_whole_folder(tmp_path):
     out = tmp_path / "out"
     for i in range(6):
-        process = subprocess.Popen([sys.executable, "-c", LOOP, str(out)], stdout=subprocess.PIPE)
-        assert process.stdout.readline() == b"ready\n"
-        time.sleep(0.05 + 0.013 * i)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        with subprocess.Popen([sys.executable, "-c", LOOP, str(out)], stdout=subprocess.PIPE) as process:
+            assert process.stdout.readline() == b"ready\n"
+            time.sleep(0.05 + 0.013 * i)
+            os.kill(process.pid, signal.SIGKILL)
         if out.exists():
             assert len(contents(out)) == 50
     assert out.exists()

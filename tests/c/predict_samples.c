@@ -36,9 +36,16 @@ static void put(void *bytes, int size)
 #undef sqrtf
 #undef memcpy
 #undef memset
+#ifdef __cplusplus
+extern "C" {
+#endif
 float sqrtf(float x);
 void *memcpy(void *to, const void *from, unsigned size);
 void *memset(void *to, int value, unsigned size);
+void _start(void);
+#ifdef __cplusplus
+}
+#endif
 
 float sqrtf(float x)
 {
@@ -93,19 +100,22 @@ enum { SAMPLES = 28 };
 PREDICT(gas_sensor, GAS_SENSOR)
 PREDICT(zoo, ZOO)
 
-int main(void)
+static int predict_both(void)
 {
     const int first = predict_gas_sensor();
     return first ? first : predict_zoo();
 }
 
 #ifdef FREESTANDING32
-void _start(void);
-
 __attribute__((force_align_arg_pointer)) void _start(void)
 {
-    (void)host_call(1, main(), 0, 0);
+    (void)host_call(1, predict_both(), 0, 0);
     for (;;) {
     }
+}
+#else
+int main(void)
+{
+    return predict_both();
 }
 #endif
