@@ -33,7 +33,7 @@ test: .venv/installed lint ## run the whole test suite
 mutants: .venv/installed ## apply 300 small faults, one at a time, and show that the tests catch each: about 20 minutes
 	$(BIN)/python tools/mutants.py --jobs $(JOBS)
 
-extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on every backend: about 4 minutes
+extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on every backend: about 4 minutes of one core
 	$(BIN)/python tools/extremes.py
 
 stack: .venv/installed ## stack and work memory of models on a Cortex-M4F: stated, by call graph, and as measured

@@ -10,6 +10,7 @@ why there is none: `refused` (NAME_predict returns LBNN_ERROR_OUTPUT), `not fini
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -153,7 +154,7 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Callable[[float], nn.Module]]] = {
 SIZES = (1e-15, 1.0, 1e15)  # of means and sigmas: variances of 1e-30, 1 and 1e30
 
 ORDINARY = tuple(
-    Case(name, f"variances of {size * size:g}", partial(build, size), shape, size)
+    Case(name, f"variances of {size * size:g}".replace("+", ""), partial(build, size), shape, size)
     for name, (shape, build) in NETWORKS.items()
     for size in SIZES
     if size == 1.0 or name != "64-4096-4096-1"
@@ -172,8 +173,8 @@ EDGES = (
     Case("16-32-32-1", "inner variance 1e-46", lambda: inner(1e-23, 1e12, 1e11), (16,)),
     Case("16-32-32-1", "inner variance 1e40", lambda: inner(1e20, 1e-10, 1e-10), (16,)),
     Case("16-32-1", "inputs of 1e20, certain weights", lambda: certain(settle(mlp(16, 32, 1))), (16,), 1e20),
-    Case("784-64-1", "equal inputs, equal sigmas", lambda: settle(mlp(784, 64, 1)), (784,), even=True),
-    Case("4096-64-1", "equal inputs, equal sigmas", lambda: settle(mlp(WIDTH, 64, 1)), (WIDTH,), even=True),
+    Case("784-8", "equal inputs, equal sigmas", lambda: settle(mlp(784, 8)), (784,), even=True),
+    Case("4096-8", "equal inputs, equal sigmas", lambda: settle(mlp(WIDTH, 8)), (WIDTH,), even=True),
 )
 
 
@@ -195,6 +196,11 @@ def draw(case: Case, input_variance: bool) -> Samples:
     return Samples(mean.astype(np.float32), kept if input_variance else None, (case.about,) * COUNT)
 
 
+def short(error: float) -> str:
+    """One digit and the power of ten, 2e-6, which is as much as such a number means."""
+    return re.sub(r"e([+-])0*(\d)", lambda found: f"e{found[1].strip('+')}{found[2]}", f"{error:.0e}")
+
+
 @dataclass(frozen=True)
 class Found:
     """The errors of a case on a backend, and a verdict: ok, beyond, refused, not finite or no export."""
@@ -204,7 +210,7 @@ class Found:
     verdict: str
 
     def __str__(self) -> str:
-        errors = f"{self.mean_error:.0e} {self.var_error:.0e}"
+        errors = f"{short(self.mean_error)} {short(self.var_error)}"
         return {"ok": errors, "beyond": f"{errors} !"}.get(self.verdict, self.verdict)
 
 

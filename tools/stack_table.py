@@ -1,10 +1,10 @@
 """Prints stack and work memory of models in bytes: stated at export, by the compiler's call graph, and as measured.
 
-    python tools/stack_table.py
+    python tools/stack_table.py [cortex-m4-gcc]
 
-The models are those of tests/test_stack.py and of tools/bench_models.py, on a Cortex-M4F, compiled by gcc with `-O2`,
-or with `-Os` where they are exported for size. "painted" is the stack that a run has written to, "work used" the work
-memory up to the last byte that it has written to.
+The models are those of tests/test_stack.py and of tools/bench_models.py, on a Cortex-M4F or another core, compiled by
+gcc with `-O2`, or with `-Os` where they are exported for size. "painted" is the stack that a run has written to, "work
+used" the work memory up to the last byte that it has written to.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from lbnn.backends.c import COptions, export_c
 from lbnn.checkpoint import read_model
 from lbnn.terminal import print_table, progress
 
-DEVICE = "cortex-m4-gcc"
 COLUMNS = ("model", "options", "stack stated", "call graph", "painted", "work stated", "work used")
 BENCH = ("m1", "m2", "m4")
 OPTIONS: tuple[dict[str, Any], ...] = ({}, {"input_variance": True}, {"optimize": "size"})
@@ -35,17 +34,18 @@ def main() -> None:
     models |= {name: lambda name=name: (bench.build(name), bench.MODELS[name][1]) for name in BENCH}
     cases = {f"{name} {options}": (name, options) for name in models for options in OPTIONS}
     cases["mlp binary"] = ("mlp", {"weights": "binary"})
+    device = sys.argv[1] if len(sys.argv) > 1 else "cortex-m4-gcc"
     with progress("stack", list(cases)) as names:
-        rows = [row(*cases[name], models) for name in names]
+        rows = [row(device, *cases[name], models) for name in names]
     print_table(COLUMNS, rows)
 
 
-def row(name: str, options: dict[str, Any], models: dict[str, Any]) -> list[str]:
+def row(device: str, name: str, options: dict[str, Any], models: dict[str, Any]) -> list[str]:
     """Exports a model, compiles it and runs it on painted memory."""
     with tempfile.TemporaryDirectory() as folder:
         out = export_c(read_model(*models[name]()), Path(folder) / "c", COptions(name="net", **options))
         exported = (out, options)
-        found = stack.painted(DEVICE, exported, "-Os" if options.get("optimize") == "size" else "-O2")
+        found = stack.painted(device, exported, "-Os" if options.get("optimize") == "size" else "-O2")
         stated = [stack.stated(exported, key) for key in ("stack_bytes", "work_bytes")]
     text = ", ".join(key if value is True else f"{key} {value}" for key, value in options.items()).replace("_", " ")
     numbers = (stated[0], found.stack_bound.bytes, found.stack_bytes, stated[1], found.work_used)
