@@ -54,7 +54,8 @@ def outcome(builds: Any, folder: Path, *choice: str) -> str:
     try:
         builds.try_out(folder, *choice)
     except AssertionError as error:
-        print(f"{' '.join(choice)}: {error}", file=sys.stderr)
+        lines = [line for line in str(error).splitlines() if "error:" in line] or [str(error)]
+        print(f"{' '.join(choice)}: {lines[0]}", file=sys.stderr)
         return "fails"
     return "ok"
 

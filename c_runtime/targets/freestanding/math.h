@@ -8,8 +8,14 @@
 #define isnan(x)    __builtin_isnan(x)
 
 /* Macros, not inline functions: where the core has no square root the builtin is itself a call of sqrtf. */
+#ifdef __cplusplus
+extern "C" {
+#endif
 float fabsf(float x);
 float sqrtf(float x);
+#ifdef __cplusplus
+}
+#endif
 #define fabsf(x) __builtin_fabsf(x)
 #define sqrtf(x) __builtin_sqrtf(x)
 
