@@ -42,11 +42,12 @@ class Fault:
 FAULTS = (
     Fault("lbnn_pointwise.h", "column < width + right;", "column <= width + right;", "lbnn_pad", "lanes", "overflow"),
     Fault("lbnn_pointwise.h", "s2 = s * s;", "s2 = s;", "lbnn_affine", "lanes", "a variance is negative"),
-    Fault("lbnn_pointwise.h", "out[i] = a[i] + b[i];", "out[i] = ((float *)a)[i] += b[i];",
+    Fault("lbnn_pointwise.h", "out[i] = a[i] + b[i];",
+          "out[i] = a[i] + b[i]; if (a[i] == 0.0f) { ((float *)a)[i] = -a[i]; }",
           "lbnn_add_points", "lanes", "an input was changed"),
     Fault("lbnn_pointwise.h", "LBNN_VARIANCE && n > 0; n--", "LBNN_VARIANCE && n > 1; n--",
           "lbnn_lift", "memory", "use-of-uninitialized-value"),
-    Fault("lbnn_pointwise.h", "if (!lbnn_is_finite(in_mean, n) ||", "if (in_mean == in_var ||",
+    Fault("lbnn_pointwise.h", "return LBNN_ERROR_OUTPUT;", "(void)0;",
           "predict_mlp", "lanes", "LBNN_OK and a result that is not finite"),
     Fault("lbnn_math.h", "lbnn_lanes_less(least, x), x, least", "lbnn_lanes_less(x, least), least, x",
           "lbnn_variance_head", "lanes", "outside the range of representable values"),
@@ -85,7 +86,7 @@ def test_the_corpus_and_a_seeded_round_find_nothing(variant: str, tmp_path: Path
     program = fuzz.build(variant, fuzz.export_models(tmp_path / "models"), tmp_path / variant, LEVEL)
     assert sorted(fuzz.targets(program)) == TARGETS
     results = [run(program, target, CORPUS / target) for target in TARGETS]
-    assert not [result.row() for result in results if result.finding]
+    assert not [result for result in results if result.finding]
     assert all(result.executions >= 100 for result in results)
 
 
@@ -114,6 +115,9 @@ def test_a_finding_is_reported_with_the_line_that_repeats_it(capsys: pytest.Capt
     found = Result(
         "lbnn_pad", "lanes", 7, 50, 100, "a variance is negative", "LBNN_FUZZ_TARGET=lbnn_pad out/fuzz/lanes x"
     )
-    assert fuzz._report([clean], 1) == 0
-    assert fuzz._report([clean, found], 1) == 1
-    assert "a variance is negative\n  LBNN_FUZZ_TARGET=lbnn_pad out/fuzz/lanes x\n" in capsys.readouterr().out
+    assert fuzz.report([clean], 1) == 0
+    assert fuzz.report([clean, found], 1) == 1
+    assert (
+        "lbnn_pad, lanes: a variance is negative\n  LBNN_FUZZ_TARGET=lbnn_pad out/fuzz/lanes x\n"
+        in capsys.readouterr().out
+    )

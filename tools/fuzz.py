@@ -61,14 +61,6 @@ class Result:
     finding: str
     command: str
 
-    def row(self) -> list[str]:
-        """Cells of the table."""
-        counts = map(thousands, (self.executions, self.edges, self.features))
-        return [self.target, self.variant, *counts, self.finding or "none"]
-
-
-COLUMNS = ("target", "variant", "executions", "edges", "features", "finding")
-
 
 def export_models(folder: Path) -> Path:
     """Writes the models as C, a folder each."""
@@ -170,17 +162,30 @@ def main() -> int:
     if arguments.merge:
         for target in names:
             merge(next(iter(programs.values())), target)
-    return _report(results, share)
+    return report(results, share)
 
 
-def _report(results: list[Result], share: int) -> int:
-    print_table(COLUMNS, [result.row() for result in results], f"{share} s each")
+def report(results: Sequence[Result], share: int) -> int:
+    """Prints the table and how to repeat what was found; the exit status."""
+    variants = list(dict.fromkeys(result.variant for result in results))
+    names = list(dict.fromkeys(result.target for result in results))
+    rows = [_row([result for result in results if result.target == name]) for name in names]
+    totals = [sum(result.executions for result in results if result.variant == variant) for variant in variants]
     found = [result for result in results if result.finding]
-    total = thousands(sum(result.executions for result in results))
-    print(f"{len(results)} runs, {total} executions, {len(found)} findings")
+    total = ["all", *map(thousands, totals), "", "", str(len(found))]
+    title = f"executions in {share} s by build; most edges and features covered; findings"
+    print_table(["target", *variants, "edges", "features", "findings"], [*rows, total], title)
+    print(f"{len(results)} runs, {sum(totals):,} executions, {len(found)} findings")
     for result in found:
-        print(f"{result.finding}\n  {result.command}")
+        print(f"{result.target}, {result.variant}: {result.finding}\n  {result.command}")
     return 1 if found else 0
+
+
+def _row(results: Sequence[Result]) -> list[str]:
+    """One target in all builds."""
+    executions = [thousands(result.executions) for result in results]
+    covered = [thousands(max(counts)) for counts in zip(*((r.edges, r.features) for r in results), strict=True)]
+    return [results[0].target, *executions, *covered, str(sum(bool(result.finding) for result in results))]
 
 
 def _arguments() -> argparse.Namespace:
