@@ -16,7 +16,7 @@ from conftest import need
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-from mutants import Fault, mutated, parse, read_faults, run_tests, try_fault  # noqa: E402
+from mutants import Fault, joined, mutated, parse, read_faults, run_tests, try_fault  # noqa: E402
 
 ALL = read_faults()
 LEAST = {"formulas": 20, "kernels": 35, "templates": 10, "planner": 15, "backends": 15, "files": 5}
@@ -63,6 +63,10 @@ def test_faults_are_written_like_a_diff():
     assert (first.old, first.new) == ("    x = 1\n    y = 2", "    x = 1")
     assert (second.old, second.new) == (" or y", "")
     assert first.tests == second.tests == ("tests/test_a.py -k one", "tests/test_a.py -k two")
+
+
+def test_without_a_fault_each_file_of_tests_is_run_once():
+    assert joined(["a.py -k 'x and y'", "a.py -k z", "b.py", "b.py -k z"]) == ["a.py -k '(x and y) or (z)'", "b.py"]
 
 
 def test_an_old_text_that_is_missing_or_not_the_only_one_is_an_error():

@@ -66,7 +66,7 @@ CONTEXT = multiprocessing.get_context("forkserver")
 """Forks from a process that has loaded what all tests import, but nothing of lbnn: that halves the time of a fault."""
 CONTEXT.set_forkserver_preload(["hypothesis", "mpmath", "numpy", "onnx", "pytest", "scipy.stats", "torch"])
 
-HEADERS = ("", "-DLBNN_NO_SIMD", "-DLBNN_NO_SIMD -DLBNN_OPTIMIZE_SIZE", "-DLBNN_USE_LIBM", "-DLBNN_MEAN_ONLY")
+HEADERS = ("", "-DLBNN_NO_SIMD", "-DLBNN_NO_SIMD -DLBNN_OPTIMIZE_SIZE")
 """Forms of the runtime in which a fault in it must compile: what the compiler refuses tests nothing."""
 
 
@@ -260,8 +260,16 @@ def broken_tests(source: Path, faults: Iterable[Fault], jobs: int) -> dict[str, 
         with copy_of(source) as tree:
             return selection, run_tests(tree, selection)
 
-    selections = list(dict.fromkeys(test for fault in faults for test in fault.tests))
-    return {selection: found for selection, found in each("tests without a fault", failure, selections, jobs) if found}
+    together = joined(test for fault in faults for test in fault.tests)
+    return {selection: found for selection, found in each("tests without a fault", failure, together, jobs) if found}
+
+
+def joined(selections: Iterable[str]) -> list[str]:
+    """One selection for each file: everything that any of them picks."""
+    picked: dict[str, list[str]] = {}
+    for file, *options in map(shlex.split, dict.fromkeys(selections)):
+        picked.setdefault(file, []).append(f"({options[1]})" if options else "")
+    return [file if "" in keys else f"{file} -k {shlex.quote(' or '.join(keys))}" for file, keys in picked.items()]
 
 
 def run_all(source: Path, faults: list[Fault], jobs: int, narrow: bool) -> list[Result]:
@@ -276,8 +284,12 @@ def run_all(source: Path, faults: list[Fault], jobs: int, narrow: bool) -> list[
 def each(label: str, function: Callable[[Item], Value], items: list[Item], jobs: int) -> Iterator[Value]:
     """The results as they come, with a bar on a terminal."""
     with Progress(console=CONSOLE, disable=not CONSOLE.is_terminal) as bar, ThreadPoolExecutor(jobs) as pool:
-        for done in bar.track(as_completed([pool.submit(function, item) for item in items]), len(items), None, label):
-            yield done.result()
+        futures = [pool.submit(function, item) for item in items]
+        try:
+            for done in bar.track(as_completed(futures), total=len(items), description=label):
+                yield done.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def show(results: list[Result]) -> None:
