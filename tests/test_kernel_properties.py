@@ -255,6 +255,16 @@ def test_sums_are_those_of_the_processor(kernels: Kernels, a: Array, b: Array) -
         np.testing.assert_array_equal(out, a + b)
 
 
+def test_a_sum_that_overflows_before_the_head_is_reported(kernels: Kernels) -> None:
+    """The sum is 2e37, but float32 adds two products of -3.3e38 first; log(1 + e^-inf) would be a variance of 0."""
+    e, mu = np.full(4, 1e19, np.float32), np.array([[0, 0, 0, 0], [-3.3e19, -3.3e19, 3.4e19, 3.4e19]], np.float32)
+    mean, var = np.empty(2, np.float32), np.empty(2, np.float32)
+    kernels("lbnn_linear_point", e, pack_weights(mu, np.full_like(mu, 1e-30)), mean, var, 4, 2)
+    assert np.isfinite(var).all() and mean[1] == -np.inf
+    kernels("lbnn_variance_head", mean, var, mean, var, 1)
+    assert kernels("lbnn_emit", mean, var, np.empty(1, np.float32), np.empty(1, np.float32), 1) == -3
+
+
 # ---- checks ---------------------------------------------------------------------------------------
 
 
