@@ -51,6 +51,12 @@ matrix: .venv/installed ## build and run generated C with every compiler, langua
 fuzz: .venv/installed ## fuzz every C kernel and whole models under clang's sanitizers for SECONDS=600
 	$(BIN)/python tools/fuzz.py --seconds $(SECONDS) --jobs $(JOBS)
 
+prove: .venv/installed ## prove every C kernel and two models free of undefined behaviour with Frama-C: about 12 minutes
+	$(BIN)/python tools/prove.py
+
+analyze: .venv/installed ## cppcheck with MISRA, clang-tidy and gcc -fanalyzer on the runtime and generated C
+	$(BIN)/python tools/analyze.py
+
 lint: .venv/installed ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -59,4 +65,4 @@ lint: .venv/installed ## check style and types
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper demo bench test mutants extremes stack fuzz-files audit matrix fuzz lint clean
+.PHONY: help paper demo bench test mutants extremes stack fuzz-files audit matrix fuzz prove analyze lint clean

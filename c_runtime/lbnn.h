@@ -41,7 +41,7 @@
     X(LBNN_ERROR_OUTPUT, -3, "an output is not finite, or an output variance is negative")
 
 typedef enum {
-#define LBNN_STATUS_ENTRY(name, value, message) name = value,
+#define LBNN_STATUS_ENTRY(name, value, message) name = (value),
     LBNN_STATUS_LIST(LBNN_STATUS_ENTRY)
 #undef LBNN_STATUS_ENTRY
     LBNN_STATUS_UNKNOWN = -128 /* no kernel returns it; it keeps the list free of a last comma */
@@ -75,7 +75,8 @@ LBNN_KERNEL const char *lbnn_status_message(lbnn_status status)
 #define LBNN_STATUS_ENTRY(name, value, message) case name: return message;
         LBNN_STATUS_LIST(LBNN_STATUS_ENTRY)
 #undef LBNN_STATUS_ENTRY
-        case LBNN_STATUS_UNKNOWN: break;
+        case LBNN_STATUS_UNKNOWN:
+        default: break;
     }
     return "unknown status";
 }

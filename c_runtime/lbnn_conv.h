@@ -138,8 +138,8 @@ LBNN_INLINE lbnn_pixels lbnn_conv_pixels(int kind, int edge, const float *in_mea
 {
     const int columns = s->in_width;
     const int step = s->stride_width;
-    lbnn_pixels sums;
-    sums.a = sums.b = sums.c = sums.d = lbnn_sums_bias(w, width);
+    const lbnn_sums bias = lbnn_sums_bias(w, width);
+    lbnn_pixels sums = {bias, bias, bias, bias};
     for (int c = 0; c < channels; c++) {
         for (int k = 0; k < y.count; k++) {
             const int from = (c * s->in_height + y.start + k * s->dilation_height) * columns;
@@ -346,8 +346,8 @@ LBNN_INLINE lbnn_input lbnn_input_edge(int kind, const float *mean, const float 
 
 LBNN_INLINE lbnn_four lbnn_four_pixels_bias(const float *row, int width)
 {
-    lbnn_four sums;
-    sums.a = sums.b = sums.c = sums.d = lbnn_sum_bias(row, width);
+    const lbnn_sum bias = lbnn_sum_bias(row, width);
+    const lbnn_four sums = {bias, bias, bias, bias};
     return sums;
 }
 

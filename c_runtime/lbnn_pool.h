@@ -53,7 +53,8 @@ LBNN_DEFAULT_KERNEL void lbnn_pool_planes(const float *in, float *out, const lbn
             for (int column = 0; column < s->out_width; column++) {
                 const lbnn_window x = lbnn_window_of(column, s->kernel_width, s->stride_width,
                                                      s->padding_width, s->in_width, s->count_include_pad);
-                const float scale = 1.0f / (float)(y.size * x.size);
+                const int count = y.size * x.size;
+                const float scale = 1.0f / (float)count;
                 float sum = 0.0f;
                 for (int at = y.first; at < y.last; at++) {
                     const float *from = in + at * s->in_width;

@@ -57,6 +57,7 @@ class Goal:
 
     @property
     def is_model(self) -> bool:
+        """A whole model, not a kernel."""
         return self.name in MODEL_ENTRIES
 
 

@@ -6,5 +6,3 @@
 #include "lbnn_linear.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
-
-typedef int lbnn_all_kernels_is_not_empty;
