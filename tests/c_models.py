@@ -93,7 +93,7 @@ def sources(folder: Path, name: str) -> list[Path]:
 
 
 class Library:
-    """NAME_predict of a shared library, called with numpy arrays, its output arrays filled beforehand."""
+    """NAME_predict of a shared library, called with numpy arrays, its outputs filled and its memory full of NaN."""
 
     FILL = -123.0
 
@@ -105,7 +105,7 @@ class Library:
         """Status, mean and variance; `null` names an argument to be left out."""
         arrays = {"input": inputs[0]} | ({"input_variance": inputs[1]} if len(inputs) > 1 else {})
         arrays |= {"mean": [self.FILL] * self.output_len, "variance": [self.FILL] * self.output_len}
-        arrays |= {"work": [0.0] * self.work_len}
+        arrays |= {"work": [np.nan] * self.work_len}
         arrays = {key: np.array(value, np.float32) for key, value in arrays.items()}
         pointers = [None if key == null else array.ctypes.data_as(ctypes.c_void_p) for key, array in arrays.items()]
         status = self.function(*pointers)

@@ -208,6 +208,13 @@ def test_weights_that_are_not_finite_are_refused_when_saving(tmp_path):
         lbnn.save(model, tmp_path / "net.pt", input_shape=(3,))
 
 
+def test_what_could_not_be_read_again_is_not_written(tmp_path):
+    model = bnn.Sequential(bnn.Linear(3, 2), bnn.BatchNorm(2, eps=0.0)).eval()
+    with pytest.raises(LbnnError, match="eps must be a number from"):
+        lbnn.save(model, tmp_path / "net.pt", input_shape=(3,))
+    assert not any(tmp_path.iterdir())
+
+
 def test_the_file_of_version_1_stays_readable():
     expected = json.loads((GOLDEN / "model_v1.json").read_text())
     x, mean, var = (torch.tensor(expected[key], dtype=torch.int32).view(torch.float32) for key in expected)

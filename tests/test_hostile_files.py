@@ -218,6 +218,17 @@ def test_a_bomb_is_refused_before_it_costs_time_or_memory(tmp_path, make):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEMORY
 
 
+def test_values_that_are_too_large_together_are_refused(tmp_path):
+    data, node = contents(), {"op": "pad", "params": {}, "training": {}}
+    pads = [{**node, "inputs": ["input"], "name": name, "attrs": {"padding": [[0, 2**27]]}} for name in "ab"]
+    data["graph"] = {"output": "b", "nodes": pads}
+    assert "elements in all" in refuse(tmp_path, saved(data))
+
+
+def test_compressed_members_are_refused_whatever_they_hold(tmp_path):
+    assert "has compressed members" in refuse(tmp_path, packed(members(GOOD), zipfile.ZIP_DEFLATED))
+
+
 def test_many_names_that_are_written_alike_stay_fast(tmp_path):
     data = many_nodes(1_000)
     for i, node in enumerate(data["graph"]["nodes"]):
@@ -294,6 +305,7 @@ FIELDS = {
     "transposed": (("tensors", "4.weight_mu"), torch.zeros(2, 3).T, "is not stored plainly"),
     "with gradient": (("tensors", "4.bias_mu"), torch.zeros(1, requires_grad=True), "is not stored plainly"),
     "NaN": (("tensors", "4.bias_mu"), torch.tensor([float("nan")]), "tensor '4.bias_mu' holds a NaN or an infinity"),
+    "one NaN": (("tensors", "1.weight"), torch.tensor([1.0, float("nan")]), "tensor '1.weight' holds a NaN"),
     "infinity": (("tensors", "4.bias_rho"), torch.tensor([float("inf")]), "holds a NaN or an infinity"),
     "huge rho": (("tensors", "4.bias_rho"), torch.tensor([1e30]), "node '4': parameter 'bias' holds a NaN"),
     "negative variance": (("tensors", "1.running_var"), torch.tensor([1.0, -1.0]), "node '1': running_var is negative"),
