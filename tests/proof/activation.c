@@ -83,9 +83,27 @@ static void relu_rest(float slope, float clamp)
 #endif
 }
 
+/* Which elements are touched depends on the length alone: arrays that end with the n-th element. */
+static void relu_lengths(float slope, float clamp)
+{
+    for (int n = 1; n < 10; n++) {
+        float mean[9], var[9];
+        for (int i = 0; i < 9; i++) {
+            mean[i] = 0.5f * (float)i - 2.0f;
+            var[i] = (float)(i % 3);
+        }
+        if (clamp == UNCLAMPED) {
+            lbnn_leaky_relu(mean + 9 - n, var + 9 - n, n, slope);
+        } else {
+            lbnn_leaky_relu_clamped(mean + 9 - n, var + 9 - n, n, slope, clamp);
+        }
+    }
+}
+
 void prove_lbnn_leaky_relu(void)
 {
     const float slope = Frama_C_float_interval(0.0f, 1.0f);
+    relu_lengths(slope, UNCLAMPED);
     relu_boxes(LBNN_TAIL_MAX, slope, UNCLAMPED);
     relu_rest(slope, UNCLAMPED);
 }
@@ -94,6 +112,7 @@ void prove_lbnn_leaky_relu(void)
 void prove_lbnn_leaky_relu_clamped(void)
 {
     const float slope = Frama_C_float_interval(0.0f, 1.0f);
+    relu_lengths(slope, 3.0f);
     relu_boxes(3.0f, slope, 3.0f);
     relu_rest(slope, 3.0f);
     relu_boxes(LBNN_TAIL_MAX, slope, 1e30f);
