@@ -59,6 +59,8 @@ SLOW = (
 SUITE = "tests " + " ".join(f"--ignore=tests/test_{name}.py" for name in SLOW)
 """What a fault goes through that the listed tests miss: all but emulators, benchmarks and pictures."""
 
+CAUGHT = ("caught", "hangs")
+
 NOTHING_SELECTED, STRAYED = 5, 99
 """Exit statuses of pytest and of ours."""
 
@@ -93,7 +95,10 @@ class Fault:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a fault: `verdict` is caught, hangs or survived; `by` is the first test that failed."""
+    """What became of a fault, and the first test that failed.
+
+    `verdict` is caught, hangs (which counts as caught), survived, or refused: by the compiler, so that no test saw it.
+    """
 
     fault: Fault
     verdict: str
@@ -226,7 +231,7 @@ def try_fault(source: Path, fault: Fault, narrow: bool = False) -> Result:
         path = tree / fault.file
         path.write_text(mutated(path.read_text(), fault))
         if why := problem(tree, fault):
-            raise ValueError(f"{fault.name}: {why}")
+            return Result(fault, "refused", why, time.monotonic() - start)
         calls = [(test, LIMIT) for test in fault.tests] + ([] if narrow else [(SUITE, SUITE_LIMIT)])
         by = next(filter(None, (run_tests(tree, test, limit) for test, limit in calls)), "")
     verdict = "survived" if not by else "hangs" if by == "hangs" else "caught"
@@ -297,14 +302,16 @@ def show(results: list[Result]) -> None:
     from lbnn.terminal import print_table
 
     total = Counter((result.fault.area, result.fault.file) for result in results)
-    kept = Counter((result.fault.area, result.fault.file) for result in results if result.verdict == "survived")
+    left = [result for result in results if result.verdict not in CAUGHT]
+    kept = Counter((result.fault.area, result.fault.file) for result in left)
     rows = [[area, file, str(count - kept[area, file]), str(count)] for (area, file), count in total.items()]
     rows.append(["all", "", str(total.total() - kept.total()), str(total.total())])
     print_table(("area", "file", "caught", "faults"), rows)
     print(f"{sum(result.seconds for result in results):.0f} seconds; survivors: {kept.total() or 'none'}")
-    for result in results:
-        if result.verdict == "survived":
-            print(f"  {result.fault.name}\n    - {result.fault.old}\n    + {result.fault.new}")
+    for result in left:
+        print(
+            f"  {result.verdict}: {result.fault.name}\n    - {result.fault.old}\n    + {result.fault.new}\n{result.by}"
+        )
 
 
 @click.command(help=(__doc__ or "").split("\n", maxsplit=1)[0])
@@ -327,7 +334,7 @@ def main(only: str, jobs: int, narrow: bool, listing: bool) -> None:
             sys.exit(2)
         results = run_all(source, faults, jobs, narrow)
     show(results)
-    sys.exit(any(result.verdict == "survived" for result in results))
+    sys.exit(any(result.verdict not in CAUGHT for result in results))
 
 
 if __name__ == "__main__":
