@@ -111,6 +111,19 @@ def test_a_shift_is_not_folded_into_the_gaussian_weights_behind_it():
     assert passes.fold_scale_forward(graph) == graph
 
 
+def test_each_group_of_a_convolution_takes_the_scales_of_its_own_channels():
+    graph = build((4, 5), ("affine", {}, affine(4, 1, shift=False)), conv(4, 2, groups=2))
+    after = passes.fold_scale_forward(graph)
+    x = RNG.normal(size=(3, 4, 5))
+    assert len(after.nodes) == 1
+    np.testing.assert_allclose(predict(after, x).mean, predict(graph, x).mean, rtol=1e-12)
+
+
+def test_a_shift_alone_is_no_identity():
+    graph = build((3,), ("affine", {}, {"scale": np.ones(()), "shift": np.array([1.0, 0.0, 2.0])}))
+    assert passes.remove_identities(graph) == graph
+
+
 def test_a_layer_that_others_read_too_is_left_alone():
     builder = GraphBuilder("net", (3,), True)
     op, attrs, params = linear(3, 3)
@@ -146,7 +159,7 @@ def test_constants_are_folded_into_a_shift():
     graph = builder.finish(builder.add("sum", "add", ["input", "b"]))
     after = passes.remove_dead_nodes(passes.fold_constants(graph))
     assert [str(node) for node in after.nodes] == ["affine(input, scale[], shift[3])"]
-    np.testing.assert_array_equal(predict(after, np.zeros((1, 3))).mean, [[1.0, 2.0, 3.0]])
+    np.testing.assert_array_equal(predict(after, np.ones((1, 3))).mean, [[2.0, 3.0, 4.0]])
 
 
 def test_dead_nodes_go():

@@ -204,6 +204,24 @@ def test_the_parts_of_a_concatenation_are_written_in_place():
     assert found.places["act_2", MEAN].offset == found.places["cat", MEAN].offset + 3
 
 
+def test_parts_of_different_lengths_are_all_written_in_place():
+    builder = GraphBuilder("cat", (4,), random=False)
+    branches = [activation(builder, linear(builder, INPUT, size)) for size in (3, 5, 2)]
+    graph = builder.finish(builder.add("cat", "concat", branches, {"axis": 0}))
+    found = plan(graph)
+    run(graph, found)
+    assert found.size == 2 * 10
+    assert found.places["act_3", MEAN].offset == found.places["cat", MEAN].offset + 8
+
+
+def test_a_part_that_was_larger_before_it_was_pooled_does_not_lie_on_its_neighbour():
+    builder = GraphBuilder("cat", (2, 8), random=False)
+    neighbour = linear(builder, INPUT, 4)
+    pooled = pool(builder, linear(builder, INPUT, 8))
+    graph = builder.finish(builder.add("cat", "concat", [pooled, neighbour], {"axis": 0}))
+    run(graph, plan(graph))
+
+
 def test_an_array_that_is_concatenated_twice_is_copied_once():
     builder = GraphBuilder("twice", (4,), random=False)
     value = activation(builder, linear(builder, INPUT, 3))
