@@ -1,6 +1,6 @@
 """Proves with Frama-C's EVA that the kernels of the C runtime and two whole models have no undefined behaviour.
 
-    python tools/prove.py                       all kernels in all builds: half an hour at most, one core
+    python tools/prove.py                       all kernels in all builds, ten minutes of one core
     python tools/prove.py --only lbnn_linear    some of them
 
 tests/proof holds a function prove_NAME for each kernel, with intervals for its inputs. A proof is one run of EVA with
