@@ -1,6 +1,6 @@
 """Applies small faults to copies of the source, one at a time, and shows which test catches each.
 
-    python tools/mutants.py                       every fault, about 20 minutes of one core
+    python tools/mutants.py                       every fault, about 14 minutes of one core
     python tools/mutants.py --only conv --jobs 2  the faults whose area, file or title holds a text
     python tools/mutants.py --narrow              without the whole suite for those that the listed tests miss
     python tools/mutants.py --list
@@ -53,8 +53,9 @@ LIMIT, SUITE_LIMIT = 240, 3600
 """Seconds for the listed tests and for the suite; a fault that makes them hang is caught."""
 
 SLOW = (
-    *("bench", "budget", "compilers", "ddp", "edge_example", "emulators", "examples", "firmware", "mutants"),
-    *("onnx_compilers", "paper", "plots", "report", "stack", "strict", "toolchains", "vector_units", "wheel"),
+    *("bench", "budget", "compilers", "ddp", "edge_example", "emulators", "examples", "extremes", "file_fuzz"),
+    *("firmware", "fuzz", "mutants", "onnx_compilers", "paper", "plots", "proof", "python_versions", "report", "stack"),
+    *("static_analysis", "strict", "supply_chain", "toolchains", "vector_units", "wheel"),
 )
 SUITE = "tests " + " ".join(f"--ignore=tests/test_{name}.py" for name in SLOW)
 """What a fault goes through that the listed tests miss: all but emulators, benchmarks and pictures."""
