@@ -1,4 +1,4 @@
-"""Frama-C proves kernels of each kind free of undefined behaviour, and alarms at faults put into copies of them."""
+"""Frama-C has no alarm at kernels of each kind, and alarms at faults put into copies of them."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@
     CONV(3, 3, 3, 3, 3, 3, 1, 1, 1, 1, 1, 1, 3); /* depthwise */      \
     CONV(1, 1, 9, 4, 1, 3, 1, 2, 0, 2, 1, 2, 1); /* 1-D, dilated */   \
     CONV(1, 2, 2, 1, 3, 3, 1, 1, 2, 2, 1, 1, 1); /* more kernel than input */ \
-    CONV(1, 6, 5, 2, 2, 2, 1, 1, 3, 3, 2, 3, 1)  /* taps all outside */
+    CONV(1, 6, 5, 2, 2, 2, 1, 1, 3, 3, 2, 3, 1); /* taps all outside */ \
+    CONV(1, 2, 2, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1)  /* and before the input */
 
 #define PAIR_CONVS()                                  \
     CONV(1, 1, 4, 2, 3, 3, 1, 1, 1, 1, 1, 1, 1);      \

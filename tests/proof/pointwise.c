@@ -87,10 +87,10 @@ void prove_lbnn_concat(void)
 
 void prove_lbnn_pad(void)
 {
-    float in[12], out[2 * 5 * 6], same[12];
+    float in[12], out[2 * 6 * 6], same[12];
     any_means(in, 12);
-    lbnn_pad(in, out, 2, 3, 2, 2, 0, 1, 3);
-    check_means(out, 2 * 5 * 6);
+    lbnn_pad(in, out, 2, 3, 2, 2, 1, 1, 3);
+    check_means(out, 2 * 6 * 6);
     lbnn_pad(in, same, 2, 3, 2, 0, 0, 0, 0);
     check_means(same, 12);
 }
