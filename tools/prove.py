@@ -1,4 +1,4 @@
-"""Proves with Frama-C's EVA that the kernels of the C runtime and two whole models raise no alarm: memory, conversions, finite results.
+"""Proves with Frama-C's EVA that C kernels and two whole models stay inside memory and the range of numbers.
 
     python tools/prove.py                       all kernels in all builds, ten minutes of one core
     python tools/prove.py --only lbnn_linear    some of them
