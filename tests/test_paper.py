@@ -89,6 +89,7 @@ def test_a_quick_run_gives_results_table_and_figures(tmp_path, monkeypatch):
     for job in every:
         run.run_job(job, tmp_path)
     runs, extra = report.collect(tmp_path, every)
+    assert extra["wall_seconds"] is None, "jobs run one by one"
     report.write_results(runs, extra, tmp_path)
     again, extra_again = report.read_results(tmp_path)
     assert again == runs and extra_again == json.loads(json.dumps(extra))

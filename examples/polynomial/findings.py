@@ -140,11 +140,9 @@ def _seeds(table: Any) -> str:
     the two methods {difference:.3f}; one run of each proves nothing there."""
 
 
-def times(table: Any, cpu_seconds: float) -> str:
-    """What the committed results cost."""
-    text = f"""The committed results, {table.sizes[0]} to {table.sizes[-1]} units and {len(table.runs)} networks, took
-    {cpu_seconds:.0f} seconds of processor time, that is {cpu_seconds / 120:.0f} minutes on two cores, without
-    the C++ compiler's share, measured while other work shared the processor. On two free cores 32 and 256 units
-    (`python examples/polynomial/run.py --sizes 32,256 --out out/try`) took 4 min 9 s: 0.89 of their recorded time and
-    about a minute of compiling for each process. Expect 20 to 25 minutes for all."""
+def times(table: Any, wall_seconds: float | None, workers: int | None) -> str:
+    """How long training took, where one go of `run.py` trained everything."""
+    one_go = f"in {(wall_seconds or 0) / 60:.1f} minutes by {workers} processes on two cores, compiling included"
+    text = f"""The {len(table.runs)} networks of the committed results, {table.sizes[0]} to {table.sizes[-1]} units,
+    were trained {"in several goes" if wall_seconds is None else one_go}."""
     return textwrap.fill(" ".join(text.split()), 120)

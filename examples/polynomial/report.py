@@ -20,7 +20,7 @@ import figures
 import findings
 import numpy as np
 from networks import ACTIVATIONS, HEADS
-from run import EPOCHS, SIZES, jobs, result_file
+from run import EPOCHS, SIZES, TIMES, jobs, result_file
 from training import Job, curve_points
 
 HERE = Path(__file__).parent
@@ -59,8 +59,14 @@ def collect(folder: Path, every: list[Job]) -> tuple[list[Run], dict[str, Any]]:
     runs = [run for job, result in loaded for run in _runs(job, result)]
     order = {name: k for k, name in enumerate([*ACTIVATIONS, *HEADS])}
     runs.sort(key=lambda run: (run.hidden, order[run.activation], order[run.head], run.seed))
-    seconds = sum(float(result["cpu_seconds"]) for _, result in loaded)
-    return runs, {"cpu_seconds": round(seconds), "curves": _curves(loaded, runs)}
+    return runs, {**_wall(folder, len(every)), "curves": _curves(loaded, runs)}
+
+
+def _wall(folder: Path, every: int) -> dict[str, Any]:
+    """How long it took and with how many processes, if one go trained all these jobs."""
+    path = folder / TIMES
+    last = json.loads(path.read_text()) if path.exists() else {"jobs": 0}
+    return {key: last[key] if last["jobs"] == every else None for key in ("wall_seconds", "workers")}
 
 
 def _runs(job: Job, result: dict[str, Any]) -> Iterable[Run]:
@@ -195,7 +201,7 @@ def blocks(runs: list[Run], extra: dict[str, Any]) -> dict[str, str]:
         "rescored-clamped": markdown(table, "clamped", "inside_exact"),
         "outside-clamped": markdown(table, "clamped", "outside"),
         "findings": findings.compared_with_the_paper(table),
-        "seconds": findings.times(table, extra["cpu_seconds"]),
+        "seconds": findings.times(table, extra["wall_seconds"], extra["workers"]),
     }
 
 

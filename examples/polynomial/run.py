@@ -6,9 +6,11 @@ A job whose result file exists is not run again, so an interrupted run goes on w
 from __future__ import annotations
 
 import io
+import json
 import multiprocessing
 import os
 import queue
+import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from pathlib import Path
@@ -25,10 +27,13 @@ EPOCHS = 10_000
 LARGEST = 200_000  # elements of a job's hidden layer: more would leave the cache
 WORKER_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
     # Freed tensors stay in the process; else the C library returns them and the kernel zeroes new pages every epoch.
     "MALLOC_MMAP_THRESHOLD_": "33554432",  # the largest that is accepted
     "MALLOC_TRIM_THRESHOLD_": "1000000000",
 }
+
+TIMES = "times.json"  # how long the last go took, and how much of the whole it was
 
 _progress: Any = None
 
@@ -114,7 +119,11 @@ def main(out: Path, epochs: int, sizes: str, workers: int) -> None:
     every = jobs(tuple(int(size) for size in sizes.split(",")), epochs)
     todo = [job for job in every if not result_file(out, job).exists()]
     click.echo(f"{len(every)} jobs, {len(every) - len(todo)} already done in {out}")
-    run(todo, out, workers)
+    if todo:
+        start = time.perf_counter()
+        run(todo, out, workers)
+        times = {"jobs": len(todo), "workers": workers, "wall_seconds": round(time.perf_counter() - start)}
+        (out / TIMES).write_text(json.dumps(times) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -80,7 +79,6 @@ class Best:
 def train(job: Job, report: Callable[[int], None] = lambda epochs: None) -> Result:
     """The whole job; `report` hears of epochs as they are done."""
     torch.set_num_threads(1)
-    wall, cpu = time.perf_counter(), time.process_time()
     copies = Copies(*(part.requires_grad_() for part in initial(job.hidden, job.seeds)))
     optimizer = torch.optim.AdamW(copies, fused=True, **ADAMW)
     score, noise = batch_nll(job.activation), torch.Generator().manual_seed(10**6 + job.seeds[0])
@@ -96,8 +94,7 @@ def train(job: Job, report: Callable[[int], None] = lambda epochs: None) -> Resu
             history.append(expected_nll(ACTIVATIONS[job.activation], copies, inside_grid(SELECTION_POINTS).float()))
             on_grid.update(history[-1], epoch + 1, copies)
             report(EVALUATE_EVERY)
-    seconds = {"wall_seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
-    return {**_result(job, copies, on_grid, on_batch, history), **{k: np.asarray(v) for k, v in seconds.items()}}
+    return _result(job, copies, on_grid, on_batch, history)
 
 
 def batch_nll(activation: str) -> Callable[[Copies, Tensor, Tensor], Tensor]:
