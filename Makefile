@@ -20,7 +20,7 @@ help: ## list the targets
 demo: .venv/installed ## train the paper's network and show what it knows, in a minute
 	$(BIN)/lbnn demo --out out/demo
 
-paper: .venv/installed ## repeat the paper's experiment: table and figures in examples/polynomial, 20 to 25 minutes
+paper: .venv/installed ## repeat the paper's experiment: table and figures in examples/polynomial, about 12 minutes
 	$(BIN)/python examples/polynomial/run.py --out out/paper --workers $(JOBS)
 	$(BIN)/python examples/polynomial/report.py --jobs out/paper
 
