@@ -95,11 +95,12 @@ def test_a_network_without_gaussian_weights_has_nothing_to_draw(tmp_path):
     assert bench.sampled_passes(path, bench.ordinary_inputs(read_model(path))) is None
 
 
-def test_callgrind_counts_predict_and_not_the_start_of_the_program(small, tmp_path):
+@pytest.mark.parametrize("flags", [("-O2",), bench.HOST_FLAGS], ids=" ".join)
+def test_callgrind_counts_predict_and_not_the_start_of_the_program(flags, small, tmp_path):
     need("valgrind")
     folder = write_folder(tmp_path / "c", generate(read_model(small), COptions(name="model")))
     inputs = np.ones((4, 3), np.float32)
-    one, four = (callgrind.count(DEVICES["c"].toolchain, folder, "model", inputs[:n], ["-O2"]) for n in (1, 4))
+    one, four = (callgrind.count(DEVICES["c"].toolchain, folder, "model", inputs[:n], flags) for n in (1, 4))
     assert one == four
     assert 100 < one < 5000
 
