@@ -129,7 +129,9 @@ LBNN_KERNEL void lbnn_variance_head(const float *in_mean, const float *in_var, f
     for (int i = 0; i < k; i += LBNN_LANES) {
         const lbnn_lanes mu = lbnn_lanes_load(in_mean + i, k - i);
         const lbnn_lanes noise = lbnn_softplus(lbnn_lanes_load(in_mean + k + i, k - i));
-        lbnn_lanes_store(out_var + i, lbnn_lanes_load(in_var + i, k - i) + noise, k - i);
+        if (LBNN_VARIANCE) {
+            lbnn_lanes_store(out_var + i, lbnn_lanes_load(in_var + i, k - i) + noise, k - i);
+        }
         lbnn_lanes_store(out_mean + i, mu, k - i);
     }
 }
@@ -139,7 +141,10 @@ LBNN_KERNEL void lbnn_variance_head_point(const float *in, float *out_mean, floa
 {
     for (int i = 0; i < k; i += LBNN_LANES) {
         const lbnn_lanes mu = lbnn_lanes_load(in + i, k - i);
-        lbnn_lanes_store(out_var + i, lbnn_softplus(lbnn_lanes_load(in + k + i, k - i)), k - i);
+        const lbnn_lanes noise = lbnn_softplus(lbnn_lanes_load(in + k + i, k - i));
+        if (LBNN_VARIANCE) {
+            lbnn_lanes_store(out_var + i, noise, k - i);
+        }
         lbnn_lanes_store(out_mean + i, mu, k - i);
     }
 }

@@ -638,7 +638,12 @@ def test_mean_only_gives_the_same_means_and_stores_no_variance(folder: Path) -> 
         run("lbnn_avg_pool", mean, var, out_mean, out_var, pool)
         assert np.isnan(var).all() == np.isnan(out_var).all() == (run is plain)
         means.append(out_mean.tolist())
-    assert means[0] == means[1]
+        for head in (("lbnn_variance_head", mean, positive(6)), ("lbnn_variance_head_point", mean)):
+            out_mean, out_var = empty(3)
+            run(*head, out_mean, out_var, 3)
+            assert np.isnan(out_var).all() == (run is plain)
+            means.append(out_mean.tolist())
+    assert means[:3] == means[3:]
 
 
 @pytest.mark.parametrize("flags", ["-DLBNN_STRICT -ffast-math", "-DLBNN_BLOCK=5", "-DLBNN_ABI_TEST"])
