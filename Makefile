@@ -25,37 +25,37 @@ paper: .venv/installed ## repeat the paper's experiment: table and figures in ex
 	$(BIN)/python examples/polynomial/report.py --jobs out/paper
 
 bench: .venv/installed ## measure the benchmark models: instructions, flash, RAM, time beside onnxruntime
-	$(BIN)/python tools/bench_table.py
+	$(BIN)/python tools/bench/bench_table.py
 
 test: .venv/installed lint ## run the whole test suite
 	$(BIN)/pytest -n $(JOBS)
 
 mutants: .venv/installed ## apply 300 small faults, one at a time, and show that the tests catch each: 14 minutes of one core
-	$(BIN)/python tools/mutants.py --jobs $(JOBS)
+	$(BIN)/python tools/check/mutants.py --jobs $(JOBS)
 
 extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on every backend: about 4 minutes of one core
-	$(BIN)/python tools/extremes.py
+	$(BIN)/python tools/check/extremes.py
 
 stack: .venv/installed ## stack and work memory of models on a Cortex-M4F: stated, by call graph, and as measured
-	$(BIN)/python tools/stack_table.py
+	$(BIN)/python tools/tables/stack_table.py
 
 fuzz-files: .venv/installed ## feed the readers of CSV, .npz and model files with forged ones; FUZZ_FILES=20000 for more
-	$(BIN)/python tools/fuzz_files.py --examples $(FUZZ_FILES)
+	$(BIN)/python tools/check/fuzz_files.py --examples $(FUZZ_FILES)
 
 audit: .venv/installed ## check pins, installed files, licences and our own source, offline
-	$(BIN)/python tools/audit.py
+	$(BIN)/python tools/check/audit.py
 
 matrix: .venv/installed ## build and run generated C with every compiler, language and level; compile our source on every Python
-	$(BIN)/python tools/matrix.py
+	$(BIN)/python tools/check/matrix.py
 
 fuzz: .venv/installed ## fuzz every C kernel and whole models under clang's sanitizers for SECONDS=600
-	$(BIN)/python tools/fuzz.py --seconds $(SECONDS) --jobs $(JOBS)
+	$(BIN)/python tools/check/fuzz.py --seconds $(SECONDS) --jobs $(JOBS)
 
 prove: .venv/installed ## prove with Frama-C that every C kernel and two models stay inside memory and float range: ten minutes of one core
-	$(BIN)/python tools/prove.py
+	$(BIN)/python tools/check/prove.py
 
 analyze: .venv/installed ## cppcheck with MISRA, clang-tidy and gcc -fanalyzer on the runtime and generated C
-	$(BIN)/python tools/analyze.py
+	$(BIN)/python tools/check/analyze.py
 
 lint: .venv/installed ## check style and types
 	$(BIN)/ruff check .

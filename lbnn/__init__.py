@@ -6,28 +6,37 @@ Names are imported when first used, so that `lbnn --help` does not wait for torc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lbnn.errors import LbnnError
-from lbnn.moments import Moments
+from lbnn.base.errors import LbnnError
+from lbnn.base.moments import Moments
+from lbnn.base.version import __version__
 
 if TYPE_CHECKING:
-    from lbnn.checkpoint import load, read_model, save
-    from lbnn.compiler import compile
-    from lbnn.convert import from_torch
+    from lbnn import nn
+    from lbnn.convert.from_torch import from_torch
     from lbnn.exporters import export
+    from lbnn.exporters.compiled import compile
+    from lbnn.model.file import load, read_model, save
     from lbnn.nn import cat
-    from lbnn.training import fit
-
-__version__ = "0.1.0"
+    from lbnn.train import losses, metrics, montecarlo, plots, priors
+    from lbnn.train.fit import fit
 
 _HOMES = {
     "cat": "lbnn.nn",
-    "compile": "lbnn.compiler",
+    "compile": "lbnn.exporters.compiled",
     "export": "lbnn.exporters",
-    "fit": "lbnn.training",
-    "from_torch": "lbnn.convert",
-    "load": "lbnn.checkpoint",
-    "read_model": "lbnn.checkpoint",
-    "save": "lbnn.checkpoint",
+    "fit": "lbnn.train.fit",
+    "from_torch": "lbnn.convert.from_torch",
+    "load": "lbnn.model.file",
+    "read_model": "lbnn.model.file",
+    "save": "lbnn.model.file",
+}
+_MODULES = {
+    "losses": "lbnn.train.losses",
+    "metrics": "lbnn.train.metrics",
+    "montecarlo": "lbnn.train.montecarlo",
+    "nn": "lbnn.nn",
+    "plots": "lbnn.train.plots",
+    "priors": "lbnn.train.priors",
 }
 
 __all__ = [
@@ -40,15 +49,23 @@ __all__ = [
     "fit",
     "from_torch",
     "load",
+    "losses",
+    "metrics",
+    "montecarlo",
+    "nn",
+    "plots",
+    "priors",
     "read_model",
     "save",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'lbnn' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'lbnn' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

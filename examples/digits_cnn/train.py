@@ -25,7 +25,7 @@ from torch import nn
 
 import lbnn
 from lbnn import nn as bnn
-from lbnn.plots import BLACK, BLUE, GREY, ORANGE, STYLE, save
+from lbnn.train.plots import BLACK, BLUE, GREY, ORANGE, STYLE, save
 
 HERE = Path(__file__).parent
 ABSTAIN = 0.05  # the share of validation digits that may be given up

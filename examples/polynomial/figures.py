@@ -15,7 +15,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lbnn.problem import IDEAL_NLL, INSIDE, OUTSIDE, draw, true_mean, true_std
+from lbnn.train.problem import IDEAL_NLL, INSIDE, OUTSIDE, draw, true_mean, true_std
 
 # Okabe and Ito's colours, told apart by everyone; markers say the same for print in grey.
 STYLES: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
-from lbnn.problem import IDEAL_NLL
+from lbnn.train.problem import IDEAL_NLL
 
 WIDE = 128  # hidden units up to which the paper finds embedded variance better
 

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from lbnn import nn as bnn
-from lbnn.backends.torch import TorchNamespace
-from lbnn.moments import Moments
+from lbnn.base.moments import Moments
 from lbnn.nn.base import variance
 from lbnn.ops.leaky_relu import leaky_relu, leaky_relu_clamped
 from lbnn.ops.linear import linear, linear_point
+from lbnn.ops.torch import TorchNamespace
 from lbnn.ops.variance_head import variance_head, variance_head_point
-from lbnn.priors import named_gaussians
+from lbnn.train.priors import named_gaussians
 
 SLOPE = 0.01
 CLAMP = 3.0  # of the paper's form

@@ -12,10 +12,10 @@ import torch
 from networks import ACTIVATIONS, HEADS, Activation, Copies, initial, predict, used
 from torch import Tensor
 
-from lbnn.losses import expected_gaussian_nll, gaussian_nll
-from lbnn.moments import Moments
-from lbnn.priors import PaperDecay, SpikeSlab, kl_elements
-from lbnn.problem import OUTSIDE, draw, inside_grid, outside_grid, true_mean, true_std
+from lbnn.base.moments import Moments
+from lbnn.train.losses import expected_gaussian_nll, gaussian_nll
+from lbnn.train.priors import PaperDecay, SpikeSlab, kl_elements
+from lbnn.train.problem import OUTSIDE, draw, inside_grid, outside_grid, true_mean, true_std
 
 BATCH = 64
 ADAMW: dict[str, Any] = dict(lr=0.01, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)  # decays every parameter

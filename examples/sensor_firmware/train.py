@@ -16,8 +16,8 @@ from torch import nn
 
 import lbnn
 from lbnn import nn as bnn
-from lbnn.metrics import coverage, rmse
-from lbnn.plots import BLUE, GREY, ORANGE, STYLE, prediction_band, save
+from lbnn.train.metrics import coverage, rmse
+from lbnn.train.plots import BLUE, GREY, ORANGE, STYLE, prediction_band, save
 
 HERE = Path(__file__).parent
 BETA, WARM, ZERO = 3950.0, 298.15, 273.15  # K

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lbnn import ops
-from lbnn.backends.torch import TORCH
-from lbnn.errors import LbnnError
-from lbnn.moments import Moments
+from lbnn.base.errors import LbnnError
+from lbnn.base.moments import Moments
 from lbnn.ops import Shape
+from lbnn.ops.torch import TORCH
 
 Value = Any
 """What flows between layers: a Tensor (known values), Moments, or the proxy of a trace."""

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lbnn.errors import LbnnError
-from lbnn.moments import Moments
+from lbnn.base.errors import LbnnError
+from lbnn.base.moments import Moments
 from lbnn.nn.base import Layer, Value
 from lbnn.nn.weighted import IntOrTuple, per_axis
 from lbnn.ops import Shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lbnn.errors import LbnnError
+from lbnn.base.errors import LbnnError
 from lbnn.nn.base import BayesianLayer
 from lbnn.ops import Shape
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch.nn.functional as F
 
-from lbnn.errors import LbnnError
-from lbnn.moments import Moments
-from lbnn.ops.base import Op, Sample, register
+from lbnn.base.errors import LbnnError
+from lbnn.base.moments import Moments
 from lbnn.ops.namespace import Namespace, Shape
+from lbnn.ops.table import Op, Sample, register
 
 
 def affine(xp: Namespace, x: Moments[Any], scale: Any, shift: Any) -> Moments[Any]:

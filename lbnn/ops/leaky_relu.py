@@ -7,9 +7,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from lbnn.moments import Moments
-from lbnn.ops.base import Op, Sample, register
+from lbnn.base.moments import Moments
 from lbnn.ops.namespace import Namespace, Shape
+from lbnn.ops.table import Op, Sample, register
 
 
 def leaky_relu(xp: Namespace, x: Moments[Any], negative_slope: float) -> Moments[Any]:

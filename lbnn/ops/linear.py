@@ -6,10 +6,10 @@ from typing import Any
 
 import torch.nn.functional as F
 
-from lbnn.errors import LbnnError
-from lbnn.moments import Moments
-from lbnn.ops.base import Op, Sample, register
+from lbnn.base.errors import LbnnError
+from lbnn.base.moments import Moments
 from lbnn.ops.namespace import Namespace, Shape
+from lbnn.ops.table import Op, Sample, register
 
 
 def linear(xp: Namespace, x: Moments[Any], weight: Moments[Any], bias: Moments[Any]) -> Moments[Any]:

@@ -1,4 +1,4 @@
-/* models.c: targets for NAME_predict of whole generated models; the models are those of MODELS in tools/fuzz.py.
+/* models.c: targets for NAME_predict of whole generated models; the models are those of MODELS in tools/check/fuzz.py.
  *
  * Weights need no check: they are const, and a write to them is a crash. */
 #include "fuzz.h"

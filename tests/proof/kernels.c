@@ -1,4 +1,4 @@
-/* One function for each kernel, prove_NAME; tools/prove.py gives them to EVA one by one. */
+/* One function for each kernel, prove_NAME; tools/check/prove.py gives them to EVA one by one. */
 #include "prove.h"
 
 #include "activation.c"

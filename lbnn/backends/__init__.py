@@ -1,1 +1,0 @@
-"""What computes a moment graph: numpy (the float64 reference), torch, ONNX and C."""

@@ -1,8 +1,0 @@
-"""The C backend: a folder of readable C99 for a model, its kernels beside it."""
-
-from lbnn.backends.c.footprint import Footprint, footprint
-from lbnn.backends.c.generate import Files, export_c, generate, list_calls
-from lbnn.backends.c.names import identifier as c_name
-from lbnn.backends.c.options import PACKAGES, COptions
-
-__all__ = ["PACKAGES", "COptions", "Files", "Footprint", "c_name", "export_c", "footprint", "generate", "list_calls"]

@@ -1,0 +1,150 @@
+"""Writes outputs in one step: all of it appears under its name, or nothing does."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from lbnn.base.errors import LbnnError
+
+Content = bytes | str
+
+
+def write_file(path: str | Path, data: Content, force: bool = False) -> Path:
+    """Writes `data` beside `path` and moves it there; an existing file is kept unless `force`."""
+    path = Path(path)
+    refuse_existing(path, force)
+    with _explained(path):
+        if path.is_dir():
+            raise LbnnError(f"{path} is a folder; name a file")
+        if path.exists() and not path.is_file():  # a rename would put a file in its place
+            raise LbnnError(f"{path} is a device or a pipe; name a file")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=_prefix(path), dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_bytes(data))
+            Path(temporary).chmod(0o666 & ~_umask())
+            _name(Path(temporary), path, force)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+    return path
+
+
+def write_folder(path: str | Path, files: Mapping[str, Content], force: bool = False) -> Path:
+    """Writes a folder of files (names may contain folders) beside `path` and moves it there.
+
+    With `force` an existing folder is replaced as a whole; until the new one is complete the old one stays.
+    """
+    path = Path(path)
+    refuse_existing(path, force)
+    with _explained(path):
+        if path.exists() and not path.is_dir():
+            raise LbnnError(f"{path} is a file; name a folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=_prefix(path), dir=path.parent))
+        try:
+            _fill(temporary / "new", files)
+            _swap(temporary, path, force)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return path
+
+
+def refuse_existing(path: Path, force: bool) -> None:
+    """An error if something is at `path` already, unless `force`: call it early, before long work.
+
+    An empty folder is free. A symbolic link is not, wherever it leads: it is replaced, never followed.
+    """
+    with _explained(path):
+        occupied = path.is_symlink() or path.is_file() or (path.is_dir() and any(path.iterdir()))
+    if occupied and not force:
+        raise LbnnError(f"{path} exists; choose another place or add --force to replace it")
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """What the system refuses is one line with the place."""
+    try:
+        yield
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        raise LbnnError(f"can't write {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _prefix(path: Path) -> str:
+    """Of temporary names: hidden, and short enough wherever the final name is."""
+    return f".{path.name[:40]}."
+
+
+def _name(temporary: Path, path: Path, force: bool) -> None:
+    """Gives a finished file its name; without `force` a file that came there meanwhile is kept."""
+    if force or not _linked(temporary, path):
+        temporary.replace(path)
+
+
+def _linked(temporary: Path, path: Path) -> bool:
+    """A second name for the file, which must be free; False where the file system has no such links."""
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        raise
+    except OSError:
+        return False
+    return True
+
+
+def _fill(folder: Path, files: Mapping[str, Content]) -> None:
+    for name, data in files.items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(_bytes(data))
+
+
+def _swap(temporary: Path, path: Path, force: bool) -> None:
+    """The new folder into its place if that is free or empty, else, with `force`, into the old one's.
+
+    In one step where the system can, else with a way back.
+    """
+    new, old = temporary / "new", temporary / "old"
+    try:
+        new.replace(path)
+    except OSError:
+        if not force or not os.path.lexists(path):
+            raise
+        if not _exchange(new, path):
+            _replace_in_two_steps(new, old, path)
+
+
+def _replace_in_two_steps(new: Path, old: Path, path: Path) -> None:
+    path.replace(old)
+    try:
+        new.replace(path)
+    except OSError:
+        old.replace(path)
+        raise
+
+
+def _exchange(a: Path, b: Path) -> bool:
+    """Swaps two folders atomically with Linux's renameat2; False where that is not to be had."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(renameat2(here, os.fsencode(a), here, os.fsencode(b), exchange) == 0)
+
+
+def _bytes(data: Content) -> bytes:
+    """Bytes of UTF-8; half a surrogate pair, as in a file name that is no UTF-8, is spelled out."""
+    return data.encode(errors="backslashreplace") if isinstance(data, str) else data
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

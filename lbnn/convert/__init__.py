@@ -1,0 +1,1 @@
+"""Networks that people already have, made Bayesian: one module for each kind."""

@@ -1,0 +1,152 @@
+"""From a deterministic torch network to a Bayesian one with the same means."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import lbnn.nn as bnn
+from lbnn.base.errors import LbnnError
+from lbnn.model.network import build_layer
+from lbnn.nn.base import default_sigma, inverse_softplus
+
+RELATIVE_SIGMA = 0.1
+"""Without `sigma`, the weights of a layer get this fraction of their root mean square as standard deviation."""
+
+
+def from_torch(module: nn.Module, sigma: float | None = None) -> nn.Module:
+    """A copy of a torch network in which each layer is its lbnn counterpart, the weights as means.
+
+    Every weight starts with the standard deviation `sigma`; without it, with a tenth of the root mean square of its
+    layer's weights. Dropout goes: the weights' variance takes its place. The network's own `forward` stays as it is
+    and must call layers, not functions such as `torch.relu`.
+    """
+    copied = copy.deepcopy(module)
+    return _Converter(sigma).convert(copied, "")
+
+
+class _Converter:
+    """Replaces layers; one that is used twice is replaced once."""
+
+    def __init__(self, sigma: float | None) -> None:
+        self.sigma = sigma
+        self.done: dict[nn.Module, nn.Module] = {}
+
+    def convert(self, module: nn.Module, path: str) -> nn.Module:
+        """The counterpart of a layer, or a module whose layers have been replaced."""
+        if module not in self.done:
+            self.done[module] = self._counterpart(module, path)
+        return self.done[module]
+
+    def _counterpart(self, module: nn.Module, path: str) -> nn.Module:
+        known = COUNTERPARTS.get(type(module))
+        if known is not None:
+            try:
+                return known(module, self.sigma).train(module.training)
+            except LbnnError as error:
+                raise LbnnError(f"module {path!r} (torch.nn.{type(module).__name__}): {error}") from None
+        if type(module).__module__.startswith("torch.nn.") and not isinstance(module, CONTAINERS):
+            raise LbnnError(f"module {path!r}: torch.nn.{type(module).__name__} has no moments; {_instead(module)}")
+        for name, child in list(module._modules.items()):
+            if child is not None:
+                module._modules[name] = self.convert(child, f"{path}.{name}" if path else name)
+        return module
+
+
+CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+
+ALTERNATIVES = {
+    "Pool": "use AvgPool instead and train again",
+    "Norm": "use BatchNorm1d or BatchNorm2d instead and train again",
+    "Softmax": "leave it out and use the network's moments before it",
+    "LU": "use LeakyReLU or ReLU instead and train again",
+    "": "see lbnn.nn for the layers that there are",
+}
+"""What to do, by what the name of the torch layer contains; the first that fits."""
+
+
+def _instead(module: nn.Module) -> str:
+    return next(advice for part, advice in ALTERNATIVES.items() if part in type(module).__name__)
+
+
+def _weighted(op: str, attrs: dict[str, Any], module: Any, sigma: float | None) -> nn.Module:
+    """A layer with the module's weights as means and one standard deviation for all of them."""
+    rho = inverse_softplus(_relative_sigma(module.weight) if sigma is None else sigma)
+    tensors: dict[str, Tensor] = {}
+    for name in ("weight", "bias"):
+        mean = getattr(module, name)
+        if mean is not None:
+            tensors[f"{name}_mu"] = nn.Parameter(mean.detach())
+            tensors[f"{name}_rho"] = nn.Parameter(torch.full_like(mean.detach(), rho))
+    return build_layer(op, attrs, tensors)
+
+
+def _relative_sigma(weight: Tensor) -> float:
+    size = float(weight.detach().double().square().mean().sqrt())
+    return RELATIVE_SIGMA * size if size > 0.0 else default_sigma(weight[0].numel())
+
+
+def _linear(module: nn.Linear, sigma: float | None) -> nn.Module:
+    return _weighted("linear", {}, module, sigma)
+
+
+def _conv(module: nn.Conv1d | nn.Conv2d, sigma: float | None) -> nn.Module:
+    names = ("stride", "padding", "dilation", "groups", "padding_mode")
+    return _weighted("conv", {name: getattr(module, name) for name in names}, module, sigma)
+
+
+def _avg_pool(module: nn.AvgPool1d | nn.AvgPool2d, sigma: float | None) -> nn.Module:
+    if getattr(module, "divisor_override", None) is not None:
+        raise LbnnError("divisor_override is not supported; put an lbnn.nn.Affine behind the pool")
+    kind: type[nn.Module] = bnn.AvgPool1d if isinstance(module, nn.AvgPool1d) else bnn.AvgPool2d
+    return kind(module.kernel_size, module.stride, module.padding, module.ceil_mode, module.count_include_pad)
+
+
+def _batch_norm(module: nn.BatchNorm1d | nn.BatchNorm2d, sigma: float | None) -> nn.Module:
+    if module.running_mean is None or module.running_var is None or module.momentum is None:
+        raise LbnnError("batch norm without running statistics and momentum is not supported")
+    ones, zeros = torch.ones_like(module.running_var), torch.zeros_like(module.running_mean)
+    tensors: dict[str, Tensor] = {
+        "weight": nn.Parameter(ones if module.weight is None else module.weight.detach()),
+        "bias": nn.Parameter(zeros if module.bias is None else module.bias.detach()),
+        "running_mean": module.running_mean,
+        "running_var": module.running_var,
+    }
+    return build_layer("batch_norm", {"eps": module.eps, "momentum": module.momentum}, tensors)
+
+
+def _flatten(module: nn.Flatten, sigma: float | None) -> nn.Module:
+    if (module.start_dim, module.end_dim) != (1, -1):
+        raise LbnnError("only Flatten(1, -1), all axes but the batch, is supported")
+    return bnn.Flatten()
+
+
+def _identity(module: nn.Module, sigma: float | None) -> nn.Module:
+    return nn.Identity()
+
+
+COUNTERPARTS: dict[type[nn.Module], Callable[[Any, float | None], nn.Module]] = {
+    nn.Linear: _linear,
+    nn.Conv1d: _conv,
+    nn.Conv2d: _conv,
+    nn.ReLU: lambda module, sigma: bnn.ReLU(),
+    nn.LeakyReLU: lambda module, sigma: bnn.LeakyReLU(module.negative_slope),
+    nn.AvgPool1d: _avg_pool,
+    nn.AvgPool2d: _avg_pool,
+    nn.AdaptiveAvgPool1d: lambda module, sigma: bnn.AdaptiveAvgPool1d(module.output_size),
+    nn.AdaptiveAvgPool2d: lambda module, sigma: bnn.AdaptiveAvgPool2d(module.output_size),
+    nn.BatchNorm1d: _batch_norm,
+    nn.BatchNorm2d: _batch_norm,
+    nn.ZeroPad1d: lambda module, sigma: bnn.ZeroPad1d(module.padding),
+    nn.ZeroPad2d: lambda module, sigma: bnn.ZeroPad2d(module.padding),
+    nn.Flatten: _flatten,
+    nn.Identity: _identity,
+    nn.Dropout: _identity,
+    nn.Dropout1d: _identity,
+    nn.Dropout2d: _identity,
+}
+"""How each torch layer becomes one of lbnn."""

@@ -1,0 +1,103 @@
+"""What a model takes on a device, before anything is compiled: flash, RAM, stack and multiplications."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from math import prod
+
+from lbnn.base.moments import Moments
+from lbnn.exporters.c.calls import Listing
+from lbnn.graph import Graph, Node
+
+# Bytes of code and of stack of each kernel: the most over Cortex-M0, M3, M4, M7 and M33 with gcc -O2 and -Os, with and
+# without LBNN_OPTIMIZE_SIZE, but without the compiler's routines for float on cores that have no floating-point unit.
+# tools/bench/measure_kernels.py prints it.
+KERNELS: dict[str, tuple[int, int]] = {
+    "lbnn_add": (92, 48),
+    "lbnn_add_points": (44, 32),
+    "lbnn_affine": (154, 64),
+    "lbnn_affine_point": (130, 56),
+    "lbnn_avg_pool": (514, 176),
+    "lbnn_avg_pool_2x2": (248, 104),
+    "lbnn_avg_pool_2x2_point": (224, 88),
+    "lbnn_avg_pool_point": (494, 160),
+    "lbnn_concat": (72, 52),
+    "lbnn_conv2d": (2176, 368),
+    "lbnn_conv2d_1x1": (1148, 360),
+    "lbnn_conv2d_1x1_point": (924, 336),
+    "lbnn_conv2d_3x3": (2644, 408),
+    "lbnn_conv2d_3x3_point": (1962, 360),
+    "lbnn_conv2d_point": (1810, 344),
+    "lbnn_conv2d_small": (1334, 360),
+    "lbnn_copy": (26, 12),
+    "lbnn_depthwise_3x3": (1428, 360),
+    "lbnn_depthwise_3x3_point": (1064, 336),
+    "lbnn_emit": (162, 48),
+    "lbnn_is_finite": (46, 20),
+    "lbnn_is_variance": (56, 16),
+    "lbnn_leaky_relu": (656, 88),
+    "lbnn_leaky_relu_clamped": (856, 96),
+    "lbnn_leaky_relu_point": (56, 32),
+    "lbnn_lift": (18, 8),
+    "lbnn_linear": (1132, 144),
+    "lbnn_linear_point": (840, 128),
+    "lbnn_pad": (156, 48),
+    "lbnn_shift": (80, 40),
+    "lbnn_status_message": (28, 0),
+    "lbnn_variance_head": (420, 64),
+    "lbnn_variance_head_point": (400, 64),
+}
+# _predict itself, and what each call in it adds.
+PREDICT_CODE, PREDICT_STACK, CALL_CODE = 96, 64, 32
+CHECKS = ("lbnn_is_finite", "lbnn_is_variance", "lbnn_emit", "lbnn_copy")
+GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48}
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes for gcc on Cortex-M, code and stack as upper bounds; `macs` are pairs of an input and a weight."""
+
+    weight_bytes: int
+    code_bytes: int
+    work_bytes: int
+    stack_bytes: int
+    macs: int
+
+    @property
+    def flash_bytes(self) -> int:
+        """Weights and code."""
+        return self.weight_bytes + self.code_bytes
+
+    def json(self, name: str, sha256: str, version: str) -> str:
+        """The file NAME_footprint.json."""
+        head = {"name": name, "lbnn": version, "sha256": sha256, "flash_bytes": self.flash_bytes}
+        return json.dumps({**head, **asdict(self)}, indent=2) + "\n"
+
+
+def footprint(listing: Listing) -> Footprint:
+    """Of the generated source, without the self-test."""
+    kernels = _kernels(listing)
+    geometry = sum(GEOMETRY_BYTES[geometry.kind] for geometry in listing.geometries)
+    return Footprint(
+        weight_bytes=4 * sum(constant.values.size for constant in listing.constants) + geometry,
+        code_bytes=PREDICT_CODE + CALL_CODE * len(kernels) + sum(KERNELS[name][0] for name in set(kernels)),
+        work_bytes=4 * max(1, listing.plan.size),
+        stack_bytes=PREDICT_STACK + max(KERNELS[name][1] for name in kernels),
+        macs=sum(macs(node, listing.graph) for node in listing.graph.nodes),
+    )
+
+
+def macs(node: Node, graph: Graph) -> int:
+    """Multiplications of the plain network; the moments take three to five times as many."""
+    weight = node.params.get("weight")
+    if not isinstance(weight, Moments):
+        return 0
+    return int(prod(graph.values[node.name].shape) * prod(weight.mean.shape[1:]))
+
+
+def _kernels(listing: Listing) -> list[str]:
+    """The kernel of each call."""
+    calls = [call for line in listing.lines for call in line.calls]
+    return [*CHECKS, *(name for call in calls for name in re.findall(r"lbnn_\w+(?=\()", call))]

@@ -1,0 +1,41 @@
+"""Numbers as C text: every float32 comes back bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lbnn.base.errors import LbnnError
+
+Floats = np.ndarray[Any, np.dtype[np.float32]]
+
+
+def float32(values: Any, what: str) -> Floats:
+    """Rounded once, to what the C code computes with; numbers that float32 can't hold are an error."""
+    with np.errstate(over="ignore"):
+        rounded = np.asarray(values, dtype=np.float32)
+    if not np.all(np.isfinite(rounded)):
+        raise LbnnError(f"{what} holds numbers beyond 3.4e38, which is all that float32 can hold; rescale the model")
+    return rounded
+
+
+def scalar(value: float) -> str:
+    """The shortest text that gives this float32 back."""
+    return _marked(str(np.float32(value))) + "f"
+
+
+def rows(values: Floats, width: int) -> list[str]:
+    """Lines of `width` numbers; nine digits tell all float32 apart."""
+    flat = values.reshape(-1)
+    return [_row(flat[start : start + width]) for start in range(0, flat.size, width)]
+
+
+def _row(values: Floats) -> str:
+    texts = ("%.9g " * values.size % tuple(values.tolist())).split()
+    return "f, ".join(map(_marked, texts)) + "f"
+
+
+def _marked(text: str) -> str:
+    """`1f` is no number in C, `1.0f` is."""
+    return text if "." in text or "e" in text else text + ".0"

@@ -1,0 +1,69 @@
+"""The folder layouts of Arduino, PlatformIO, ESP-IDF and Zephyr around the same C files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from lbnn.exporters.c.render import render
+from lbnn.exporters.c.view import ModelView
+
+Files = dict[str, bytes | str]
+
+_HOST_ONLY = ("example_main.c", "CMakeLists.txt")
+
+
+def arduino(data: ModelView, files: Files) -> Files:
+    """A library: sources in src/, a sketch under examples/."""
+    sketch = f"{data.name}_example"
+    return {
+        "library.properties": render("arduino/library.properties.j2", data),
+        f"examples/{sketch}/{sketch}.ino": render("arduino/example.ino.j2", data),
+        **_sources(files, "src"),
+    }
+
+
+def platformio(data: ModelView, files: Files) -> Files:
+    """A library: sources in src/, the host example under examples/."""
+    return {
+        "library.json": render("platformio/library.json.j2", data),
+        "examples/example_main.c": render("example_main.c.j2", data),
+        **_sources(files, "src"),
+    }
+
+
+def esp_idf(data: ModelView, files: Files) -> Files:
+    """A component: put it into the project's components/ folder."""
+    return {
+        "CMakeLists.txt": render("esp-idf/CMakeLists.txt.j2", data),
+        "idf_component.yml": render("esp-idf/idf_component.yml.j2", data),
+        **{_include(name): text for name, text in _sources(files, "").items()},
+    }
+
+
+def zephyr(data: ModelView, files: Files) -> Files:
+    """A module: name it in ZEPHYR_EXTRA_MODULES and switch it on with CONFIG_LBNN_<NAME>=y."""
+    return {
+        "zephyr/module.yml": render("zephyr/module.yml.j2", data),
+        "zephyr/CMakeLists.txt": render("zephyr/CMakeLists.txt.j2", data),
+        "zephyr/Kconfig": render("zephyr/Kconfig.j2", data),
+        **{_include(name): text for name, text in _sources(files, "").items()},
+    }
+
+
+LAYOUTS: Mapping[str, Callable[[ModelView, Files], Files]] = {
+    "arduino": arduino,
+    "platformio": platformio,
+    "esp-idf": esp_idf,
+    "zephyr": zephyr,
+}
+
+
+def _sources(files: Files, folder: str) -> Files:
+    """The C files under `folder`; what describes the model stays at the top."""
+    kept = {name: text for name, text in files.items() if name not in _HOST_ONLY}
+    return {f"{folder}/{name}" if folder and name.endswith((".c", ".h")) else name: text for name, text in kept.items()}
+
+
+def _include(name: str) -> str:
+    """Headers under include/, sources under src/."""
+    return {"c": f"src/{name}", "h": f"include/{name}"}.get(name.rpartition(".")[2], name)

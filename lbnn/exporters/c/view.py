@@ -1,0 +1,229 @@
+"""What the templates see of a model: names, lengths and finished lines of text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lbnn.base import resources
+from lbnn.base.version import __version__
+from lbnn.exporters.c import literals, names
+from lbnn.exporters.c.calls import Constant, Geometry, Line, Listing
+from lbnn.exporters.c.options import COptions
+from lbnn.exporters.c.selftest import golden
+from lbnn.graph.plan import MEAN, VAR
+from lbnn.model.file import Model
+
+MEMBERS = {
+    "lbnn_conv_shape": "in channels, height, width; out channels, height, width; "
+    "kernel, stride, padding, dilation (height, width each); groups",
+    "lbnn_conv_small_shape": "in channels of a group, height, width; out channels of a group, height, width; "
+    "kernel, stride, padding, dilation (height, width each); groups",
+    "lbnn_pool_shape": "channels; in height, width; out height, width; "
+    "kernel, stride, padding (height, width each); count_include_pad",
+}
+
+
+@dataclass(frozen=True)
+class ConstantView:
+    """An array of weights as text; `offset` is its place in the binary file."""
+
+    name: str
+    length: int
+    offset: int
+    comment: str
+    text: str
+
+
+@dataclass(frozen=True)
+class GeometryView:
+    """A constant struct as text."""
+
+    kind: str
+    name: str
+    members: str
+    numbers: str
+
+
+@dataclass(frozen=True)
+class GoldenView:
+    """The vectors of the self-test as text."""
+
+    count: int
+    description: str
+    tolerance: str
+    input: str
+    input_variance: str
+    mean: str
+    variance: str
+
+
+@dataclass(frozen=True)
+class ModelView:
+    """Everything the templates may say."""
+
+    name: str
+    upper: str
+    title: str
+    version: str
+    sha256: str
+    command: str
+    abi: int
+    input_variance: bool
+    variance_argument: str
+    binary: bool
+    optimize_size: bool
+    selftest_file: str
+    input_shape: str
+    output_shape: str
+    named_elements: tuple[str, ...]
+    input_len: int
+    output_len: int
+    work_len: int
+    weight_len: int
+    weight_bytes: int
+    headers: tuple[str, ...]
+    runtime: tuple[str, ...]
+    sources: tuple[str, ...]
+    inlined_base: str
+    inlined_kernels: str
+    constants: tuple[ConstantView, ...]
+    geometries: tuple[GeometryView, ...]
+    lines: tuple[str, ...]
+    result_mean: str
+    result_var: str
+    golden: GoldenView
+
+
+def view(listing: Listing, model: Model, options: COptions) -> ModelView:
+    """The view of a listing."""
+    name, graph, single = listing.name, listing.graph, options.single_file
+    weight_len = sum(constant.values.size for constant in listing.constants)
+    runtime = resources.with_dependencies(listing.headers)
+    return ModelView(
+        name=name,
+        upper=name.upper(),
+        title=name.replace("_", " "),
+        version=__version__,
+        sha256=names.comment(model.sha256),
+        command=names.comment(options.command),
+        abi=resources.abi_version(),
+        input_variance=options.input_variance,
+        variance_argument="input_variance, " if options.input_variance else "",
+        binary=options.weights == "binary",
+        optimize_size=options.optimize == "size",
+        selftest_file=f"{name}.c" if single else f"{name}_selftest.c",
+        input_shape="x".join(map(str, graph.input.shape)),
+        output_shape="x".join(map(str, graph.values[graph.output].shape)),
+        named_elements=(
+            *_elements("input", model.metadata.get("inputs"), listing.size("input")),
+            *_elements("mean", model.metadata.get("targets"), listing.size(graph.output)),
+        ),
+        input_len=listing.size("input"),
+        output_len=listing.size(graph.output),
+        work_len=max(1, listing.plan.size),
+        weight_len=weight_len,
+        weight_bytes=4 * weight_len,
+        headers=tuple(listing.headers),
+        runtime=tuple(runtime),
+        sources=tuple(f"{stem}.c" for stem in ((name,) if single else (name, f"{name}_selftest"))),
+        inlined_base=resources.without_includes(resources.header("lbnn.h")).rstrip() if single else "",
+        inlined_kernels=_inlined(runtime) if single else "",
+        constants=_constants(listing, as_text=options.weights == "source"),
+        geometries=_geometries(listing.geometries),
+        lines=tuple(_lines(listing)),
+        result_mean=listing.at(graph.output, MEAN),
+        result_var=listing.at(graph.output, VAR),
+        golden=_golden(listing),
+    )
+
+
+def _elements(array: str, columns: Any, length: int) -> list[str]:
+    """A line for each element of an array, where the model's file names the columns of its data."""
+    if not isinstance(columns, list) or len(columns) != length:
+        return []
+    width = len(f"{array}[{length - 1}]")
+    return [f"{f'{array}[{i}]':{width}}  {names.comment(str(column))}" for i, column in enumerate(columns)]
+
+
+def _inlined(headers: list[str]) -> str:
+    texts = [resources.without_includes(resources.header(header)) for header in headers if header != "lbnn.h"]
+    return "\n".join(text.rstrip() + "\n" for text in texts).rstrip()
+
+
+def _constants(listing: Listing, as_text: bool) -> tuple[ConstantView, ...]:
+    views, offset = [], 0
+    for constant in listing.constants:
+        views.append(_constant(constant, offset, listing, as_text))
+        offset += constant.values.size
+    return tuple(views)
+
+
+def _constant(constant: Constant, offset: int, listing: Listing, as_text: bool) -> ConstantView:
+    line = next(line for line in listing.lines if line.layer == constant.layer)
+    comment = " ".join(part for part in (constant.layer, line.op, line.shape) if part)
+    text = _indented(_rows(constant)) if as_text else ""
+    return ConstantView(constant.name, constant.values.size, offset, comment, text)
+
+
+def _rows(constant: Constant) -> list[str]:
+    """Lines as the constant asks for them; what is behind them, the padding of packed weights, on one more."""
+    rows, start = [], 0
+    for count, width in constant.lines:
+        rows += literals.rows(constant.values[start : start + count], width)
+        start += count
+    return rows + literals.rows(constant.values[start:], 8)
+
+
+def _geometries(geometries: list[Geometry]) -> tuple[GeometryView, ...]:
+    """The names of the members stand above the first of each kind."""
+    first = {geometry.kind: geometry.name for geometry in reversed(geometries)}
+    return tuple(
+        GeometryView(g.kind, g.name, MEMBERS[g.kind] if first[g.kind] == g.name else "", g.members) for g in geometries
+    )
+
+
+def _lines(listing: Listing) -> list[str]:
+    """A table: layer, operator and shape in a comment, then the call; further calls of a layer below it."""
+    widths = [
+        max((len(text) for text in column), default=0) for column in zip(*map(_columns, listing.lines), strict=True)
+    ]
+    lines = []
+    for line in listing.lines:
+        texts = [f"{text:{width}}" for text, width in zip(_columns(line), widths, strict=True)]
+        head = f"/* {'  '.join(texts)} */"
+        lines += [
+            f"{head if not number else ' ' * len(head)} {call}".rstrip()
+            for number, call in enumerate(line.calls or ("",))
+        ]
+    return lines
+
+
+def _columns(line: Line) -> tuple[str, str, str]:
+    return (line.layer, line.op, line.shape)
+
+
+def _golden(listing: Listing) -> GoldenView:
+    vectors = golden(listing.graph)
+    scales = ", ".join(f"{scale:g}" for scale in vectors.scales)
+    return GoldenView(
+        count=len(vectors.scales),
+        description=f"Inputs of scale {scales}, and what the float64 reference gives for them.",
+        tolerance=literals.scalar(vectors.tolerance),
+        input=_nested(vectors.mean),
+        input_variance=_nested(vectors.var),
+        mean=_nested(vectors.result.mean),
+        variance=_nested(vectors.result.var),
+    )
+
+
+def _nested(values: Any) -> str:
+    """Rows of a two-dimensional array, in braces, eight numbers a line."""
+    texts = (",\n     ".join(literals.rows(row, 8)) for row in np.asarray(values, dtype=np.float32))
+    return ",\n".join(f"    {{{text}}}" for text in texts)
+
+
+def _indented(rows: list[str]) -> str:
+    return "    " + ",\n    ".join(rows)

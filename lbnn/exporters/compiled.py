@@ -1,0 +1,118 @@
+"""`lbnn.compile`: the generated C, compiled for this host, as a function of numpy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lbnn.base.errors import LbnnError
+from lbnn.base.files import write_folder
+from lbnn.base.moments import Moments
+from lbnn.device.toolchains import TOOLCHAINS, Toolchain
+from lbnn.exporters.c import COptions, list_calls
+from lbnn.exporters.c.folder import files
+from lbnn.exporters.c.render import render
+from lbnn.exporters.c.view import view
+from lbnn.model.file import Model, read_model
+from lbnn.ops import Shape
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Floats = np.ndarray[Any, np.dtype[np.float32]]
+
+FAST = ("-O3", "-march=native")
+
+
+class Compiled:
+    """A compiled model: `mean, var = compiled(x)` for x of shape (N, *input_shape), float32."""
+
+    def __init__(
+        self, library: Path, name: str, input_shape: Shape, output_shape: Shape, work_len: int, takes_variance: bool
+    ) -> None:
+        loaded = ctypes.CDLL(str(library))
+        self._batch = getattr(loaded, f"{name}_batch")
+        self._message = getattr(loaded, f"{name}_message")
+        self._message.restype = ctypes.c_char_p
+        self.input_shape, self.output_shape, self.work_len = input_shape, output_shape, work_len
+        self.takes_variance = takes_variance
+
+    def __call__(self, x: Any, var: Any = None) -> Moments[Floats]:
+        """Predicts each sample; `var` is the input's variance, for a model compiled with input_variance."""
+        return self.bind(x, var)()
+
+    def bind(self, x: Any, var: Any = None) -> Callable[[], Moments[Floats]]:
+        """A function that predicts `x` anew at each call, into the same arrays: nothing is copied or allocated."""
+        inputs = self._inputs(x, "input")
+        spread = self._spread(var, inputs)
+        mean, variance = (np.empty((len(inputs), *self.output_shape), np.float32) for _ in range(2))
+        done, work, result = ctypes.c_long(), np.empty(self.work_len, np.float32), Moments(mean, variance)
+        arrays = [None if array is None else _pointer(array) for array in (inputs, spread, mean, variance, work)]
+        arguments = (*arrays, ctypes.c_long(len(inputs)), ctypes.byref(done))
+
+        def run() -> Moments[Floats]:
+            if status := self._batch(*arguments):
+                raise LbnnError(f"sample {done.value}: {self._message(status).decode()}")
+            return result
+
+        return run
+
+    def _spread(self, var: Any, inputs: Floats) -> Floats | None:
+        if not self.takes_variance and var is not None:
+            raise LbnnError("this model takes no input variance; compile it with input_variance=True")
+        if not self.takes_variance:
+            return None
+        spread = np.zeros_like(inputs) if var is None else self._inputs(var, "input variance")
+        if spread.shape != inputs.shape:
+            raise LbnnError(f"input {inputs.shape} and its variance {spread.shape} differ in shape")
+        return spread
+
+    def _inputs(self, x: Any, what: str) -> Floats:
+        array = np.ascontiguousarray(x, dtype=np.float32)
+        if array.shape[1:] != self.input_shape or array.ndim == 0:
+            raise LbnnError(f"{what} of shape {array.shape} given; this model takes (N, *{self.input_shape})")
+        return array
+
+
+def compile(
+    model: str | Path | nn.Module | Model,
+    input_shape: Sequence[int] | None = None,
+    *,
+    input_variance: bool = False,
+    flags: Sequence[str] = FAST,
+    toolchain: str = "host",
+) -> Compiled:
+    """Generates C for a model or its file, compiles it and loads it. `flags` are the compiler's.
+
+    A module needs `input_shape` (without the batch axis) unless it came from `lbnn.load`.
+    """
+    read = model if isinstance(model, Model) else read_model(model, input_shape)
+    options = COptions(name="compiled", input_variance=input_variance)
+    listing = list_calls(read, options)
+    data = view(listing, read, options)
+    sources = {**files(listing, data, options), "batch.c": render("batch.c.j2", data)}
+    graph = listing.graph
+    with tempfile.TemporaryDirectory(prefix="lbnn-") as folder:
+        library = _build(write_folder(Path(folder) / "c", sources), TOOLCHAINS[toolchain], flags)
+        return Compiled(
+            library,
+            data.name,
+            graph.input.shape,
+            graph.values[graph.output].shape,
+            data.work_len,
+            input_variance,
+        )
+
+
+def _build(folder: Path, toolchain: Toolchain, flags: Sequence[str]) -> Path:
+    sources = [folder / "compiled.c", folder / "batch.c"]
+    return toolchain.compile_shared(sources, folder / "compiled.so", flags, [folder])
+
+
+def _pointer(array: Floats) -> Any:
+    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_float))

@@ -1,0 +1,216 @@
+"""The formulas over ONNX symbols: every function writes the nodes that compute it.
+
+On onnxruntime a small network's time is its number of nodes, so each function here uses as few as it can.
+docs/onnx.md gives the measurements behind the choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lbnn.exporters.onnx.symbols import BATCH, Extents, Recorder, Symbol
+from lbnn.graph.reference import outer_product
+from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
+from lbnn.ops.tail import TAIL_NODES, TAIL_WEIGHTS
+
+TINY = 1e-30
+"""Far below the square root of the smallest float32: keeps 0/0 from arising and changes no other quotient."""
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Term = tuple[Symbol, Array]
+
+
+class OnnxNamespace:
+    """Implements `lbnn.ops.Namespace`."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    def linear(self, bias: Any, *terms: Term) -> Symbol:
+        """On vectors a chain of Gemm, each taking up the result of the one before; otherwise products and sums."""
+        (x, weight), *_ = terms
+        out = Symbol(self.recorder, "", (*x.shape[:-1], len(weight)), low=_lowest(terms, bias))
+        if len(x.shape) > 2:
+            products = [out.like(self._product("MatMul", x, weight.T, None)) for x, weight in _live(terms)]
+            shifted: Symbol = sum(products[1:], start=products[0]) + bias
+            return replace(shifted, low=out.low)
+        so_far = self._vector(bias, len(weight))
+        for x, weight in _live(terms):
+            so_far = self._product("Gemm", x, weight, so_far, transB=1)
+        return out.like(so_far or "")
+
+    def conv(self, geometry: ConvGeometry, bias: Any, *terms: Term) -> Symbol:
+        """Parallel convolutions, then a sum."""
+        (x, weight), *_ = terms
+        kernel = weight.shape[2:]
+        attributes: dict[str, Any] = dict(
+            kernel_shape=list(kernel),
+            strides=list(geometry.stride),
+            pads=list(geometry.padding * 2),
+            dilations=list(geometry.dilation),
+            group=geometry.groups,
+        )
+        extents = zip(x.shape[2:], kernel, geometry.stride, geometry.padding, geometry.dilation, strict=True)
+        spatial = [(int(size) + 2 * pad - step * (k - 1) - 1) // jump + 1 for size, k, jump, pad, step in extents]
+        out = Symbol(self.recorder, "", (BATCH, len(weight), *spatial), low=_lowest(terms, bias))
+        biases = [self._vector(bias, len(weight)), *[None] * len(terms)]
+        convolved = [
+            out.like(self._product("Conv", x, weight, start, **attributes))
+            for (x, weight), start in zip(_live(terms), biases, strict=False)
+        ]
+        return replace(sum(convolved[1:], start=convolved[0]), low=out.low)
+
+    def window_mean(self, x: Symbol, window: Window) -> Symbol:
+        """AveragePool that counts its padding, so that every window has one divisor.
+
+        onnxruntime merges a Pad with the pool behind it even where the kernel is smaller than the padding, which it
+        then refuses. Behind a Pad a convolution with ones takes the pool's place.
+        """
+        before, after = zip(*window.padding, strict=True)
+        attributes: dict[str, Any] = dict(kernel_shape=list(window.kernel), strides=list(window.stride))
+        attributes |= dict(pads=[*before, *after]) if any(before + after) else {}
+        axes = zip(x.shape[2:], window.kernel, window.stride, window.padding, strict=True)
+        spatial = [(int(size) + sum(pads) - extent) // jump + 1 for size, extent, jump, pads in axes]
+        out = replace(x, shape=(*x.shape[:2], *spatial), low=min(x.low, 0.0))
+        if self.recorder.maker(x.name) == "Pad":
+            channels = int(x.shape[1])
+            ones = self.recorder.constant(np.ones((channels, 1, *window.kernel)))
+            total = out.like(self.recorder.node("Conv", [x.name, ones], group=channels, **attributes))
+            return total * (1.0 / window.size)
+        return out.like(self.recorder.node("AveragePool", [x.name], count_include_pad=1, **attributes))
+
+    def scale(self, x: Symbol, factors: AxisFactors) -> Symbol:
+        """Known factors."""
+        return x * outer_product(factors)
+
+    def pad(self, x: Symbol, padding: tuple[tuple[int, int], ...]) -> Symbol:
+        """Zeros around."""
+        before, after = zip(*padding, strict=True)
+        name = self.recorder.node("Pad", [x.name, self.recorder.integers(0, 0, *before, 0, 0, *after)])
+        spatial = [int(size) + sum(pair) for size, pair in zip(x.shape[2:], padding, strict=True)]
+        return replace(x, name=name, shape=(*x.shape[:2], *spatial), low=min(x.low, 0.0))
+
+    def sqrt(self, x: Symbol) -> Symbol:
+        """Square root."""
+        source, factor = (x.name, x.factor) if x.factor > 0.0 else (x.tensor(), 1.0)
+        name = self.recorder.node("Sqrt", [source])
+        return Symbol(self.recorder, name, x.shape, factor**0.5, max(x.low, 0.0) ** 0.5)
+
+    def abs(self, x: Symbol) -> Symbol:
+        """Absolute value."""
+        return Symbol(self.recorder, self.recorder.node("Abs", [x.name]), x.shape, abs(x.factor), 0.0)
+
+    def ratio(self, x: Symbol, sigma: Symbol) -> Symbol:
+        """x / sigma, and 0 for 0/0; where sigma is known to be positive nothing guards it."""
+        if sigma.low > TINY:
+            return x / sigma
+        guarded = self.recorder.node("Add", [sigma.name, self.recorder.constant(TINY)])
+        return x / sigma.like(guarded)
+
+    def minimum(self, x: Symbol, bound: float) -> Symbol:
+        """The smaller one."""
+        return replace(x, name=self.recorder.node("Min", [x.tensor(), self.recorder.constant(bound)]), factor=1.0)
+
+    def leaky_relu(self, x: Symbol, slope: float) -> Symbol:
+        """The plain function; a positive factor stays outside."""
+        if slope == 1.0:
+            return x
+        source = x if x.factor > 0.0 else Symbol(self.recorder, x.tensor(), x.shape)
+        if slope == 0.0:
+            return replace(source, name=self.recorder.node("Relu", [source.name]), low=max(x.low, 0.0))
+        return source.like(self.recorder.node("LeakyRelu", [source.name], alpha=slope))
+
+    def softplus(self, x: Symbol) -> Symbol:
+        """log(1 + exp(x)); runtimes compute it accurately for very negative x too."""
+        return Symbol(self.recorder, self.recorder.node("Softplus", [x.tensor()]), x.shape, low=0.0)
+
+    def where_negative(self, x: Symbol, below: Any, above: Any) -> Any:
+        """Selection by sign."""
+        if not isinstance(below, Symbol) and not isinstance(above, Symbol) and below == above:
+            return below
+        negative = self.recorder.node("Less", [x.tensor(), self.recorder.constant(0.0)])
+        branches = [b.tensor() if isinstance(b, Symbol) else self.recorder.constant(b) for b in (below, above)]
+        shape = below.shape if isinstance(below, Symbol) else x.shape
+        return Symbol(self.recorder, self.recorder.node("Where", [negative, *branches]), shape)
+
+    def tail_mix(self, x: Symbol, rows: Sequence[TailRow]) -> list[Any]:
+        """Quadrature: exponentials on a new leading axis, all elements in the other, mixed by one Gemm.
+
+        exp(-(x + t)^2 / 2) = exp(x (-x/2 - t)) exp(-t^2 / 2); the last factor goes into the weights.
+        """
+        y, f = self.recorder.node("Reshape", [x.name, self.recorder.integers(1, -1)]), x.factor
+        half = Symbol(self.recorder, y, (1, BATCH), 0.5 * f * f).tensor()  # x = f y, exponent y (-f^2/2 y - f t)
+        slopes = self.recorder.node("Sub", [self.recorder.constant(np.multiply(-f, TAIL_NODES)[:, None]), half])
+        features = self.recorder.node("Exp", [self.recorder.node("Mul", [y, slopes])])
+        mixed = iter(self._mix(features, x.shape, [row for row in rows if any(row[1:])]))
+        return [next(mixed) if any(row[1:]) else row[0] for row in rows]
+
+    def _mix(self, features: str, shape: Extents, rows: Sequence[TailRow]) -> list[Symbol]:
+        """One symbol for each row, with an axis of extent 1 in front of those of `shape`."""
+        if not rows:
+            return []
+        t, w = np.array(TAIL_NODES), np.array(TAIL_WEIGHTS)
+        weight = [w * np.exp(-0.5 * t * t) * (b + c * t + d * t * t) for _, b, c, d in rows]
+        bias = self.recorder.constant([[row[0]] for row in rows])
+        flat = self.recorder.node("Gemm", [self.recorder.constant(weight), features, bias])
+        extents = self.recorder.integers(len(rows), -1, *map(int, shape[1:]))
+        table = self.recorder.node("Reshape", [flat, extents])
+        ones = self.recorder.integers(*[1] * len(rows))
+        parts = self.recorder.split_node("Split", [table, ones], len(rows), axis=0)
+        return [Symbol(self.recorder, part, (1, *shape)) for part in parts]
+
+    def flatten(self, x: Symbol) -> Symbol:
+        """One axis behind the batch axis."""
+        if len(x.shape) == 2:
+            return x
+        size = int(np.prod([int(extent) for extent in x.shape[1:]]))
+        return x.like(self.recorder.node("Flatten", [x.name], axis=1), (BATCH, size))
+
+    def concat(self, xs: Sequence[Any], axis: int) -> Symbol:
+        """Concatenation behind the batch axis; known values are repeated for each sample."""
+        one = next(x for x in xs if isinstance(x, Symbol))
+        symbols = [x if isinstance(x, Symbol) else self.repeated(x, one) for x in xs]
+        same = all(x.factor == one.factor for x in symbols)
+        name = self.recorder.node("Concat", [x.name if same else x.tensor() for x in symbols], axis=axis + 1)
+        extents = list(one.shape)
+        extents[axis + 1] = sum(int(x.shape[axis + 1]) for x in symbols)
+        low = min(x.low for x in symbols)
+        return Symbol(self.recorder, name, tuple(extents), one.factor if same else 1.0, low)
+
+    def repeated(self, value: Array, like: Symbol) -> Symbol:
+        """A constant, its batch axis of extent 1, repeated as often as `like` has samples."""
+        batch = self.recorder.node("Shape", [like.name], start=0, end=1)
+        shape = self.recorder.node("Concat", [batch, self.recorder.integers(*value.shape[1:])], axis=0)
+        name = self.recorder.node("Expand", [self.recorder.constant(value), shape])
+        return Symbol(self.recorder, name, (BATCH, *value.shape[1:]), low=float(value.min()))
+
+    def halves(self, x: Symbol) -> tuple[Symbol, Symbol]:
+        """Both halves of the features."""
+        k = int(x.shape[1]) // 2
+        first, second = self.recorder.split_node("Split", [x.name, self.recorder.integers(k, k)], 2, axis=1)
+        shape = (BATCH, k, *x.shape[2:])
+        return x.like(first, shape), x.like(second, shape)
+
+    def _vector(self, bias: Any, length: int) -> str | None:
+        """A bias as one number per channel, or None for zeros."""
+        return self.recorder.constant(np.broadcast_to(bias, length)) if np.any(bias) else None
+
+    def _product(self, op: str, x: Symbol, weight: Array, start: str | None, **attributes: Any) -> str:
+        """x times a weight, which takes up x's factor, plus `start`."""
+        operands = [x.name, self.recorder.constant(weight * x.factor)]
+        return self.recorder.node(op, operands if start is None else [*operands, start], **attributes)
+
+
+def _live(terms: Sequence[Term]) -> list[Term]:
+    """The terms that are not zero times something; the first if all are."""
+    return [term for term in terms if term[0].factor != 0.0] or [terms[0]]
+
+
+def _lowest(terms: Sequence[Term], bias: Any) -> float:
+    """A lower bound of bias + sum of x * weight: known where no input and no weight is negative."""
+    known = all(x.low >= 0.0 and np.all(weight >= 0.0) for x, weight in terms)
+    return float(np.min(bias)) if known else -np.inf

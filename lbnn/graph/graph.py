@@ -1,0 +1,214 @@
+"""The moment graph: frozen values, nodes and graphs, their validation, their text form and a builder.
+
+A value is `random` (a mean and a variance for each element) or a `point` (known numbers). Shapes leave out the batch
+axis. Parameters are numpy float64 arrays, or Moments of them for Gaussian weights; passes compute in float64 and each
+backend rounds once, at the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lbnn import ops
+from lbnn.base.errors import LbnnError
+from lbnn.base.moments import Moments
+from lbnn.ops import Op, Shape
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Param = Moments[Array] | Array
+
+INPUT = "input"
+"""The name of a graph's one input."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a node gives: shape without the batch axis, and whether it carries a variance."""
+
+    shape: Shape
+    random: bool
+
+    def __str__(self) -> str:
+        return f"{'random' if self.random else 'point'}[{'x'.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator applied to named values; the node's name is the name of its result."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Param] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        shapes = (f"{key}[{'x'.join(map(str, value.shape))}]" for key, value in self.params.items())
+        attrs = (f"{key}={_attr_text(value)}" for key, value in self.attrs.items())
+        return f"{self.op}({', '.join([*self.inputs, *shapes, *attrs])})"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A network in the order of its computation. Building one checks it."""
+
+    name: str
+    input: Value
+    nodes: tuple[Node, ...]
+    output: str
+
+    def __post_init__(self) -> None:
+        if self.output not in self.values:
+            raise LbnnError(f"graph {self.name!r}: its output {self.output!r} is not one of its values")
+
+    @cached_property
+    def values(self) -> dict[str, Value]:
+        """Every value by name, its shape inferred and its node checked."""
+        values = {INPUT: self.input}
+        for node in self.nodes:
+            if node.name in values:
+                raise LbnnError(f"node {node.name!r}: the name is used twice")
+            values[node.name] = check_node(node, values)
+        return values
+
+    @cached_property
+    def by_name(self) -> dict[str, Node]:
+        """Every node by name."""
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def users(self) -> dict[str, tuple[Node, ...]]:
+        """The nodes that read each value."""
+        users: dict[str, list[Node]] = {name: [] for name in self.values}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                users[name].append(node)
+        return {name: tuple(nodes) for name, nodes in users.items()}
+
+    def __str__(self) -> str:
+        """A listing: one line a node."""
+        width = max((len(name) for name in self.values), default=0)
+        lines = [f"{node.name:{width}} = {node} : {self.values[node.name]}" for node in self.nodes]
+        head = f"{self.name}(input: {self.input}) -> {self.output}"
+        return "\n".join([head, *(f"  {line}" for line in lines)])
+
+
+def check_node(node: Node, values: Mapping[str, Value]) -> Value:
+    """The value that a node gives, or an error that names the node."""
+    try:
+        op = ops.find(node.op)
+        inputs = [_lookup(name, values) for name in node.inputs]
+        _check_inputs(op, inputs)
+        _check_params(op, node.params)
+        shapes = {key: tuple(param.shape) for key, param in node.params.items()}
+        shape = op.shape(*(value.shape for value in inputs), **shapes, **node.attrs)
+    except LbnnError as error:
+        raise LbnnError(f"node {node.name!r}: {error}") from None
+    except (TypeError, ValueError, IndexError, ArithmeticError) as error:
+        raise LbnnError(f"node {node.name!r}: {node.op} does not take these attributes ({error})") from None
+    return Value(shape, random=not op.point_output)
+
+
+def _lookup(name: str, values: Mapping[str, Value]) -> Value:
+    if name not in values:
+        raise LbnnError(f"its input {name!r} is not computed before it")
+    return values[name]
+
+
+def _check_inputs(op: Op, inputs: list[Value]) -> None:
+    if (op.arity is None and len(inputs) < 1) or (op.arity is not None and len(inputs) != op.arity):
+        raise LbnnError(f"{op.name} takes {op.arity or 'at least one'} input(s), got {len(inputs)}")
+    kinds = [value.random for value in inputs]
+    wanted = [True, False] if op.name == "shift" else [not op.point_inputs] * len(inputs)
+    if kinds != wanted:
+        raise LbnnError(f"{op.name} does not take {' and '.join(map(str, inputs))}")
+
+
+def _check_params(op: Op, params: Mapping[str, Param]) -> None:
+    if set(params) != set(op.params):
+        raise LbnnError(f"{op.name} needs the parameters {list(op.params)}, got {list(params)}")
+    for key, param in params.items():
+        if isinstance(param, Moments) != (key in op.gaussian):
+            raise LbnnError(f"parameter {key!r} must {'' if key in op.gaussian else 'not '}have a variance")
+        arrays = param if isinstance(param, Moments) else (param,)
+        if not all(np.all(np.isfinite(array)) for array in arrays):
+            raise LbnnError(f"parameter {key!r} holds a NaN or an infinity")
+        if isinstance(param, Moments) and (param.mean.shape != param.var.shape or np.any(param.var < 0)):
+            raise LbnnError(f"parameter {key!r} has a variance that is negative or of another shape")
+    if op.name.startswith("batch_norm") and np.any(params["running_var"] < 0):  # type: ignore[operator]
+        raise LbnnError("running_var is negative")
+
+
+def _attr_text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "x".join(map(_attr_text, value)) if all(isinstance(v, int) for v in value) else str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+class GraphBuilder:
+    """Collects nodes; picks the operator's form by whether its inputs are points or random."""
+
+    def __init__(self, name: str, shape: Shape, random: bool) -> None:
+        self.name = name
+        self.input = Value(shape, random)
+        self.values: dict[str, Value] = {INPUT: self.input}
+        self.nodes: list[Node] = []
+        self._numbers: dict[str, int] = {}  # the last one tried for a name: many equal ones stay fast
+
+    def add(
+        self,
+        name: str,
+        op: str,
+        inputs: Iterable[str],
+        attrs: Mapping[str, Any] | None = None,
+        params: Mapping[str, Param] | None = None,
+    ) -> str:
+        """Appends a node in the form its inputs ask for and returns its name, made unique."""
+        form, attrs, names = self._form(ops.find(op), dict(attrs or {}), list(inputs))
+        node = Node(self.unique(name), form.name, tuple(names), attrs, dict(params or {}))
+        self.values[node.name] = check_node(node, self.values)
+        self.nodes.append(node)
+        return node.name
+
+    def finish(self, output: str) -> Graph:
+        """The graph whose result is `output`."""
+        return Graph(self.name, self.input, tuple(self.nodes), output)
+
+    def unique(self, name: str) -> str:
+        """`name`, or the first of name_2, name_3, ... that is free."""
+        stem = re.sub(r"[^A-Za-z0-9_.]", "_", name) or "node"
+        candidate, number = stem, self._numbers.get(stem, 1)
+        while candidate in self.values:
+            number += 1
+            candidate = f"{stem}_{number}"
+        self._numbers[stem] = number
+        return candidate
+
+    def _form(self, op: Op, attrs: dict[str, Any], names: list[str]) -> tuple[Op, dict[str, Any], list[str]]:
+        random = [self.values[name].random for name in names if name in self.values]
+        if op.point_inputs or (op.name == "shift" and random == [True, False]) or all(random):
+            return op, attrs, names
+        if not any(random):
+            general = ops.find("add") if op.name == "shift" else op
+            return *general.at_points(attrs), names
+        if op.name in ("add", "shift"):
+            return ops.find("shift"), attrs, names if random[0] else names[::-1]
+        return (
+            op,
+            attrs,
+            [name if self.values[name].random else self.add(f"{name}_lifted", "lift", [name]) for name in names],
+        )
+
+
+def rebuild(graph: Graph, nodes: Iterable[Node], output: str | None = None, random: bool | None = None) -> Graph:
+    """A graph of other nodes or with another kind of input, checked, each operator in the form its inputs ask for."""
+    builder = GraphBuilder(graph.name, graph.input.shape, graph.input.random if random is None else random)
+    for node in nodes:
+        builder.add(node.name, node.op, node.inputs, node.attrs, node.params)
+    return builder.finish(graph.output if output is None else output)

@@ -1,0 +1,263 @@
+"""Passes: functions graph -> graph that keep the result and make it cheaper.
+
+`prepare` is what exporters call. A shift is never folded into the weights of the layer behind it: with Gaussian
+weights the shift's share and the input's share of the sum are products of the same random weight, so their
+variances do not add. A scale is folded, and a shift behind a layer goes into its bias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lbnn.base.moments import Moments
+from lbnn.graph import Graph, Node, Param, rebuild
+from lbnn.graph.reference import evaluate_node
+from lbnn.ops.affine import batch_norm_affine
+
+Pass = Callable[[Graph], Graph]
+Rule = Callable[[Node, "Rewriter"], "Node | str"]
+"""Gives the node to put in a node's place, or the name of the value that replaces it."""
+
+WEIGHTED = ("linear", "linear_point", "conv", "conv_point")
+
+
+def prepare(graph: Graph, input_variance: bool) -> Graph:
+    """What exporters compile: the graph for an input with or without variance, simplified."""
+    graph = rebuild(graph, graph.nodes, random=input_variance)
+    for simplify in PASSES:
+        graph = simplify(graph)
+    return graph
+
+
+def specialize_point_inputs(graph: Graph) -> Graph:
+    """Uses the cheaper *_point operators for an input that has no variance."""
+    return rebuild(graph, graph.nodes, random=False)
+
+
+def remove_dead_nodes(graph: Graph) -> Graph:
+    """Drops nodes that the output does not need."""
+    needed = {graph.output}
+    for node in reversed(graph.nodes):
+        if node.name in needed:
+            needed.update(node.inputs)
+    return rebuild(graph, [node for node in graph.nodes if node.name in needed])
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Computes what depends on constants alone, and turns the sum with a constant into a shift."""
+    return _rewrite(graph, _fold_constant)
+
+
+def expand_batch_norm(graph: Graph) -> Graph:
+    """Writes batch normalisation as the affine map that it is."""
+    return _rewrite(graph, _expand_batch_norm)
+
+
+def merge_affine(graph: Graph) -> Graph:
+    """Makes one affine map of two in a row."""
+    return _rewrite(graph, _merge_affine)
+
+
+def fold_affine_back(graph: Graph) -> Graph:
+    """Folds an affine map into the weights and the bias of the layer before it."""
+    return _rewrite(graph, _fold_affine_back)
+
+
+def fold_scale_forward(graph: Graph) -> Graph:
+    """Folds an affine map without shift into the weights of the layer behind it."""
+    return _rewrite(graph, _fold_scale_forward)
+
+
+def merge_pads(graph: Graph) -> Graph:
+    """Merges zero padding with padding before it and with the convolution behind it."""
+    return _rewrite(graph, _merge_pad)
+
+
+def remove_identities(graph: Graph) -> Graph:
+    """Drops nodes that give back their input: flatten of a vector, slope 1, scale 1 with shift 0, and the like."""
+    return _rewrite(graph, lambda node, rewriter: node.inputs[0] if _is_identity(node, rewriter) else node)
+
+
+PASSES: tuple[Pass, ...] = (
+    fold_constants,
+    expand_batch_norm,
+    merge_affine,
+    fold_affine_back,
+    remove_identities,
+    fold_scale_forward,
+    merge_pads,
+    remove_dead_nodes,
+)
+
+
+class Rewriter:
+    """The nodes rewritten so far, and the names of values that others have replaced."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes: dict[str, Node] = {}
+        self.replaced: dict[str, str] = {}
+
+    def only_use(self, name: str) -> Node | None:
+        """The node that made `name`, if nothing else reads that value."""
+        live = [node for node in self.graph.nodes if node.name not in self.replaced]
+        readers = sum(self.current(source) == name for node in live for source in node.inputs)
+        return self.nodes.get(name) if readers == 1 and self.current(self.graph.output) != name else None
+
+    def current(self, name: str) -> str:
+        """The value that stands for `name` now."""
+        return self.replaced.get(name, name)
+
+    def rank(self, name: str) -> int:
+        """The number of axes of a value."""
+        return len(self.graph.values[name].shape)
+
+
+def _rewrite(graph: Graph, rule: Rule) -> Graph:
+    rewriter = Rewriter(graph)
+    for node in graph.nodes:
+        inputs = tuple(map(rewriter.current, node.inputs))
+        result = rule(replace(node, inputs=inputs), rewriter)
+        if isinstance(result, Node):
+            rewriter.nodes[result.name] = result
+        name = result if isinstance(result, str) else result.name
+        if name != node.name:
+            rewriter.replaced[node.name] = name
+    return remove_dead_nodes(rebuild(graph, rewriter.nodes.values(), rewriter.current(graph.output)))
+
+
+def _fold_constant(node: Node, rewriter: Rewriter) -> Node | str:
+    sources = [rewriter.nodes.get(name) for name in node.inputs]
+    known = [source.params["value"] for source in sources if source is not None and source.op == "constant"]
+    if node.op == "shift" and len(known) == 1:
+        return Node(node.name, "affine", node.inputs[:1], {}, {"scale": np.ones(()), "shift": known[0]})
+    if node.inputs and len(known) == len(node.inputs) and node.op.endswith("_point"):
+        value = evaluate_node(node, [np.asarray(array)[None] for array in known])
+        return node if isinstance(value, Moments) else Node(node.name, "constant", (), {}, {"value": value[0]})
+    return node
+
+
+def _expand_batch_norm(node: Node, rewriter: Rewriter) -> Node | str:
+    if not node.op.startswith("batch_norm"):
+        return node
+    params: dict[str, Any] = {**node.params, **node.attrs}
+    scale, shift = batch_norm_affine(rewriter.rank(node.name), **params)
+    return replace(node, op=node.op.replace("batch_norm", "affine"), attrs={}, params={"scale": scale, "shift": shift})
+
+
+def _is_affine(node: Node | None) -> bool:
+    return node is not None and node.op in ("affine", "affine_point")
+
+
+def _merge_affine(node: Node, rewriter: Rewriter) -> Node | str:
+    first = rewriter.only_use(node.inputs[0]) if _is_affine(node) else None
+    if first is None or not _is_affine(first):
+        return node
+    scale, shift = _array(node.params["scale"]), _array(node.params["shift"])
+    merged = {"scale": scale * _array(first.params["scale"]), "shift": scale * _array(first.params["shift"]) + shift}
+    return replace(first, params=merged)
+
+
+def _fold_affine_back(node: Node, rewriter: Rewriter) -> Node | str:
+    layer = rewriter.only_use(node.inputs[0]) if _is_affine(node) else None
+    if layer is None or layer.op not in WEIGHTED:
+        return node
+    scale = _per_channel(node.params["scale"], layer, rewriter.rank(layer.name))
+    shift = _per_channel(node.params["shift"], layer, rewriter.rank(layer.name))
+    if scale is None or shift is None:
+        return node
+    return replace(layer, params=_scaled_outputs(layer.params, scale, shift))
+
+
+def _scaled_outputs(params: Any, scale: Any, shift: Any) -> dict[str, Param]:
+    weight, bias = params["weight"], params["bias"]
+    rows = scale.reshape((-1,) + (1,) * (weight.mean.ndim - 1))
+    return {
+        "weight": Moments(weight.mean * rows, weight.var * rows**2),
+        "bias": Moments(bias.mean * scale + shift, bias.var * scale**2 + np.zeros_like(shift)),
+    }
+
+
+def _fold_scale_forward(node: Node, rewriter: Rewriter) -> Node | str:
+    affine = rewriter.only_use(node.inputs[0]) if node.op in WEIGHTED else None
+    if affine is None or not _is_affine(affine) or np.any(affine.params["shift"]):
+        return node
+    groups = node.attrs.get("groups", 1)
+    columns = _columns(affine.params["scale"], node, groups, rewriter.rank(affine.name))
+    if columns is None:
+        return node
+    weight: Any = node.params["weight"]
+    scaled = Moments(weight.mean * columns, weight.var * columns**2)
+    return replace(node, inputs=affine.inputs, params={**node.params, "weight": scaled})
+
+
+def _columns(scale: Param, layer: Node, groups: int, rank: int) -> Any:
+    """The input scale shaped to multiply the weight, or None if it is not one number per input channel."""
+    weight: Any = layer.params["weight"]
+    out, per_group = weight.mean.shape[:2]
+    channels = _vector(scale, per_group * groups, _channel_axis(layer, rank), rank)
+    if channels is None:
+        return None
+    by_group = np.repeat(channels.reshape(groups, per_group), out // groups, axis=0)
+    return by_group.reshape((out, per_group) + (1,) * (weight.mean.ndim - 2))
+
+
+def _per_channel(array: Param, layer: Node, rank: int) -> Any:
+    weight: Any = layer.params["weight"]
+    return _vector(array, weight.mean.shape[0], _channel_axis(layer, rank), rank)
+
+
+def _channel_axis(layer: Node, rank: int) -> int:
+    """Linear layers work on the last axis, convolutions on the first."""
+    return rank - 1 if layer.op.startswith("linear") else 0
+
+
+def _vector(array: Param, channels: int, axis: int, rank: int) -> Any:
+    """`array` as one number per channel, or None if it varies along another axis."""
+    values = _array(array)
+    shape = (1,) * (rank - values.ndim) + values.shape
+    if any(extent != 1 for position, extent in enumerate(shape) if position != axis):
+        return None
+    return np.broadcast_to(values.reshape(-1), (channels,))
+
+
+def _merge_pad(node: Node, rewriter: Rewriter) -> Node | str:
+    pad = rewriter.only_use(node.inputs[0]) if node.inputs else None
+    if pad is None or pad.op not in ("pad", "pad_point"):
+        return node
+    amounts = pad.attrs["padding"]
+    if node.op in ("pad", "pad_point"):
+        both = zip(amounts, node.attrs["padding"], strict=True)
+        return replace(pad, attrs={"padding": tuple((a + c, b + d) for (a, b), (c, d) in both)})
+    if node.op in ("conv", "conv_point") and all(before == after for before, after in amounts):
+        total = tuple(own + before for own, (before, _) in zip(node.attrs["padding"], amounts, strict=True))
+        return replace(node, inputs=pad.inputs, attrs={**node.attrs, "padding": total})
+    return node
+
+
+def _is_identity(node: Node, rewriter: Rewriter) -> bool:
+    values, attrs = rewriter.graph.values, node.attrs
+    if node.op in ("flatten", "flatten_point"):
+        return rewriter.rank(node.name) == len(values[_original(node, rewriter)].shape)
+    if node.op in ("leaky_relu", "leaky_relu_point"):
+        return bool(attrs["negative_slope"] == 1.0)
+    if node.op in ("avg_pool", "avg_pool_point"):
+        return set(attrs["kernel_size"]) | set(attrs["stride"]) == {1}
+    if node.op in ("pad", "pad_point"):
+        return not np.any(attrs["padding"])
+    if node.op in ("affine", "affine_point"):
+        return bool(np.all(node.params["scale"] == 1.0) and not np.any(node.params["shift"]))
+    return node.op in ("concat", "concat_point") and len(node.inputs) == 1
+
+
+def _original(node: Node, rewriter: Rewriter) -> str:
+    return rewriter.graph.by_name[node.name].inputs[0]
+
+
+def _array(param: Param) -> Any:
+    assert not isinstance(param, Moments)
+    return param

@@ -1,0 +1,154 @@
+"""The formulas in numpy float64, written for clarity: the reference that every other backend is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from lbnn import ops
+from lbnn.base.moments import Moments
+from lbnn.graph import INPUT, Graph, Node
+from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
+from lbnn.ops.tail import numpy_tail_moments
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class NumpyNamespace:
+    """Implements `lbnn.ops.Namespace`."""
+
+    def linear(self, bias: Any, *terms: tuple[Array, Array]) -> Any:
+        """bias + the sum of x @ weight.T."""
+        return sum((x @ weight.T for x, weight in terms), start=bias)
+
+    def conv(self, geometry: ConvGeometry, bias: Any, *terms: tuple[Array, Array]) -> Any:
+        """bias + the sum of the convolutions."""
+        rank = len(geometry.stride)
+        start = np.reshape(bias, (-1,) + (1,) * rank) if np.ndim(bias) else bias
+        return sum((_conv(x, weight, geometry) for x, weight in terms), start=start)
+
+    def window_mean(self, x: Array, window: Window) -> Array:
+        """The mean under each window, counting zeros outside."""
+        axes = _spatial_axes(len(window.kernel))
+        view = _windows(self.pad(x, window.padding), window.kernel, window.stride, (1,) * len(window.kernel))
+        mean: Array = view.mean(axis=axes)
+        return mean
+
+    def scale(self, x: Array, factors: AxisFactors) -> Array:
+        """Known factors."""
+        return x * outer_product(factors)
+
+    def pad(self, x: Array, padding: tuple[tuple[int, int], ...]) -> Array:
+        """Zeros around."""
+        return np.pad(x, ((0, 0), (0, 0), *padding))
+
+    def sqrt(self, x: Array) -> Array:
+        """Square root."""
+        return np.sqrt(x)
+
+    def abs(self, x: Array) -> Array:
+        """Absolute value."""
+        return np.abs(x)
+
+    def ratio(self, x: Array, sigma: Array) -> Array:
+        """x / sigma, infinite where sigma is 0."""
+        return np.divide(x, sigma, out=np.full_like(x, np.inf), where=sigma > 0)
+
+    def minimum(self, x: Array, bound: float) -> Array:
+        """The smaller one."""
+        return np.minimum(x, bound)
+
+    def leaky_relu(self, x: Array, slope: float) -> Array:
+        """The plain function."""
+        return np.where(x < 0, slope * x, x)
+
+    def softplus(self, x: Array) -> Array:
+        """log(1 + exp(x))."""
+        out: Array = np.logaddexp(0.0, x)
+        return out
+
+    def where_negative(self, x: Array, below: Any, above: Any) -> Array:
+        """Selection by sign."""
+        chosen: Array = np.where(x < 0, below, above)
+        return chosen
+
+    def tail_mix(self, x: Array, rows: Sequence[TailRow]) -> list[Array]:
+        """Linear combinations of the tail's moments."""
+        q, i1, j2 = numpy_tail_moments(x)
+        return [a + b * q + c * i1 + d * j2 for a, b, c, d in rows]
+
+    def flatten(self, x: Array) -> Array:
+        """One axis behind the batch axis."""
+        return x.reshape(len(x), -1)
+
+    def concat(self, xs: Sequence[Array], axis: int) -> Array:
+        """Concatenation behind the batch axis."""
+        return np.concatenate(xs, axis + 1)
+
+    def halves(self, x: Array) -> tuple[Array, Array]:
+        """Both halves of the features."""
+        k = x.shape[1] // 2
+        return x[:, :k], x[:, k:]
+
+
+def outer_product(factors: AxisFactors) -> Array:
+    """One factor for each position: the product of those along the axes."""
+    return reduce(np.multiply.outer, (np.array(along) for along in factors))
+
+
+def _spatial_axes(rank: int) -> tuple[int, ...]:
+    return tuple(range(-rank, 0))
+
+
+def _windows(x: Array, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Array:
+    """All windows: (N, C, *positions, *kernel)."""
+    rank = len(kernel)
+    extents = tuple(step * (extent - 1) + 1 for extent, step in zip(kernel, dilation, strict=True))
+    view = np.lib.stride_tricks.sliding_window_view(x, extents, axis=_spatial_axes(rank))
+    positions = tuple(slice(None, None, jump) for jump in stride)
+    taps = tuple(slice(None, None, step) for step in dilation)
+    windows: Array = view[(slice(None), slice(None), *positions, *taps)]
+    return windows
+
+
+def _conv(x: Array, weight: Array, geometry: ConvGeometry) -> Array:
+    """Each group on its own; the windows contracted with the weights by tensordot."""
+    rank = len(geometry.stride)
+    padded = np.pad(x, ((0, 0), (0, 0), *((pad, pad) for pad in geometry.padding)))
+    view = _windows(padded, weight.shape[2:], geometry.stride, geometry.dilation)
+    taps = _spatial_axes(rank)
+    groups = zip(np.split(view, geometry.groups, axis=1), np.split(weight, geometry.groups), strict=True)
+    outs = [np.tensordot(part, kernel, axes=((1, *taps), (1, *taps))) for part, kernel in groups]
+    return np.moveaxis(np.concatenate(outs, axis=-1), -1, 1)
+
+
+NUMPY = NumpyNamespace()
+
+
+def evaluate(graph: Graph, mean: Any, var: Any = None) -> dict[str, Any]:
+    """Every value of the graph by name, for a batch of inputs, in float64."""
+    mean = np.asarray(mean, dtype=np.float64)
+    random = Moments(mean, np.zeros_like(mean) if var is None else np.asarray(var, dtype=np.float64))
+    values: dict[str, Any] = {INPUT: random if graph.input.random else mean}
+    for node in graph.nodes:
+        inputs = [values[name] for name in node.inputs]
+        out = evaluate_node(node, inputs)
+        values[node.name] = np.broadcast_to(out, (len(mean), *out.shape)) if node.op == "constant" else out
+    return values
+
+
+def evaluate_node(node: Node, inputs: Sequence[Any]) -> Any:
+    """One operator on a batch of values."""
+    return ops.find(node.op).formula(NUMPY, *inputs, **node.params, **node.attrs)
+
+
+def predict(graph: Graph, mean: Any, var: Any = None) -> Moments[Array]:
+    """The graph's result for a batch of inputs; a point has variance zero."""
+    out = evaluate(graph, mean, var)[graph.output]
+    batch = (len(mean), *graph.values[graph.output].shape)
+    if not isinstance(out, Moments):
+        out = Moments(out, np.zeros(batch))
+    return Moments(np.broadcast_to(out.mean, batch), np.broadcast_to(out.var, batch))

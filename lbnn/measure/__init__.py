@@ -1,0 +1,1 @@
+"""What a model costs and whether every backend computes it: parity, inspect, bench, report."""

@@ -1,0 +1,90 @@
+"""`lbnn verify`: a row per backend, with its errors, its cost, and the node at which it departs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from lbnn.base.errors import LbnnError
+from lbnn.base.terminal import kilobytes, print_table, progress, thousands
+from lbnn.device.toolchains import CompileError
+from lbnn.measure.parity import Row, Samples, backends, compare
+from lbnn.model.file import Model
+
+
+def run(
+    model: Model, samples: Samples, names: Sequence[str], tolerance: float, left_out: dict[str, str] | None = None
+) -> list[Row]:
+    """Compares each backend with the reference.
+
+    A board that is too small for the model goes to `left_out` with the reason; without `left_out` it is an error.
+    """
+    known, rows = backends(), []
+    with progress("verifying", names) as steps:
+        for name in steps:
+            try:
+                rows.append(compare(name, known[name], model, samples, tolerance))
+            except CompileError as error:
+                if not (reason := too_small(error)):
+                    raise
+                if left_out is None:
+                    raise LbnnError(f"{model.name} does not fit {name}: {reason}; choose another backend") from error
+                left_out[name] = reason
+    return rows
+
+
+def too_small(error: CompileError) -> str:
+    """Which memory of a board an image overflows, or nothing if that is not what the linker complained about."""
+    found = re.search(r"(ROM|RAM)\W? overflowed(?: by (\d+) bytes)?", error.log)
+    if not found:
+        return ""
+    memory = {"ROM": "flash", "RAM": "RAM"}[found[1]]
+    return f"{memory} too small" + (f" by {int(found[2]):,} bytes" if found[2] else "")
+
+
+def as_plain(rows: Sequence[Row], lacking: Mapping[str, str]) -> dict[str, Any]:
+    """Everything as plain data."""
+    return {
+        "passed": all(row.passed for row in rows),
+        "backends": [{**asdict(row), "passed": row.passed} for row in rows],
+        "missing": dict(lacking),
+    }
+
+
+COLUMNS = (
+    "backend",
+    "mean error",
+    "variance error",
+    "worst sample",
+    "status",
+    "instructions",
+    "code",
+    "weights",
+    "work",
+    "stack",
+)
+
+
+def show(rows: Sequence[Row], lacking: Mapping[str, str], title: str) -> None:
+    """The table, the failures and what is missing."""
+    print_table(COLUMNS, [_cells(row) for row in rows], title)
+    for row in rows:
+        if not row.passed:
+            print(f"{row.backend}: {_failure(row)}; first departs at {row.departs_at}")
+    for name, how in lacking.items():
+        print(f"left out: {name} ({how})")
+
+
+def _failure(row: Row) -> str:
+    """Which of the two ways to fail it is: an answer that is too far off, or none that is a number."""
+    return f"beyond {row.tolerance:g}" if row.finite else f"no finite answer to {row.worst}, float32 overflows"
+
+
+def _cells(row: Row) -> list[str]:
+    cost = row.cost
+    sizes = (cost.code_bytes, cost.weight_bytes, cost.work_bytes, cost.stack_bytes)
+    status = "ok" if row.passed else "fails"
+    errors = [f"{row.mean_error:.1e}", f"{row.var_error:.1e}"]
+    return [row.backend, *errors, row.worst, status, thousands(cost.instructions), *map(kilobytes, sizes)]

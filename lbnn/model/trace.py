@@ -1,0 +1,317 @@
+"""From a module to its graph: `forward` runs once, in eval mode, on a stand-in that writes down what is done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import lbnn.nn as bnn
+from lbnn.base.errors import LbnnError
+from lbnn.base.moments import Moments
+from lbnn.graph import INPUT, Array, Graph, GraphBuilder, Param
+from lbnn.nn.base import BayesianLayer, Layer
+from lbnn.ops import Shape
+
+HINTS = {
+    "mean": "the moments are not known while tracing",
+    "var": "the moments are not known while tracing",
+    "std": "the moments are not known while tracing",
+    "view": "use x.flatten(1)",
+    "reshape": "use x.flatten(1)",
+}
+"""What to do instead of reading these attributes."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A graph, and the layer behind each node that has one."""
+
+    graph: Graph
+    layers: Mapping[str, Layer]
+
+
+def trace(model: nn.Module, input_shape: Sequence[int], name: str = "model") -> Graph:
+    """The graph of `model` for a random input of `input_shape` (without the batch axis)."""
+    return record(model, input_shape, name).graph
+
+
+def record(model: nn.Module, input_shape: Sequence[int], name: str = "model") -> Trace:
+    """The graph of `model` with the layers that it was made from."""
+    model = unwrap(model)
+    recorder = Recorder(model, check_shape(input_shape), name)
+    with recorder.watching(), evaluating(model), torch.no_grad():
+        output = _run(model, recorder)
+    if not isinstance(output, Proxy):
+        count = f"{len(output)} values" if isinstance(output, (tuple, list, dict)) else f"a {type(output).__name__}"
+        raise LbnnError(f"the model's forward returns {count}; return the result of one lbnn layer")
+    return Trace(recorder.builder.finish(output.name), recorder.layers)
+
+
+def _run(model: nn.Module, recorder: Recorder) -> Any:
+    try:
+        return model(Proxy(recorder, INPUT))
+    except LbnnError:
+        raise
+    except Exception as error:  # whatever a user's own forward raises when it meets the stand-in
+        recorder.refuse(f"forward failed while being traced ({type(error).__name__}: {error})", error)
+
+
+def check_shape(shape: Any) -> Shape:
+    """An input shape as a tuple of positive integers."""
+    entries = tuple(shape) if isinstance(shape, (tuple, list)) else ()
+    if not entries or not all(type(extent) is int and extent > 0 for extent in entries):
+        raise LbnnError(f"input_shape must be the shape of one sample, such as (16,) or (1, 28, 28); got {shape!r}")
+    return entries
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """The module inside torch.compile, DataParallel and DistributedDataParallel."""
+    wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+    inner = getattr(model, "_orig_mod", None) or (model.module if isinstance(model, wrappers) else None)
+    return model if inner is None else unwrap(inner)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in eval mode; each module's own mode comes back afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+class Recorder:
+    """Collects the nodes of one trace and knows which module is running."""
+
+    def __init__(self, model: nn.Module, shape: Shape, name: str) -> None:
+        self.builder = GraphBuilder(name, shape, random=True)
+        self.layers: dict[str, Layer] = {}
+        self.paths = {module: path for path, module in model.named_modules()}
+        self.running: list[nn.Module] = []
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Follows the calls of all modules, so that nodes and errors carry their paths."""
+        with ExitStack() as hooks:
+            for module in self.paths:
+                enter = module.register_forward_pre_hook(lambda module, _: self.running.append(module))
+                leave = module.register_forward_hook(self._leave)
+                hooks.callback(enter.remove)
+                hooks.callback(leave.remove)
+            yield
+
+    def _leave(self, *_: Any) -> None:
+        self.running.pop()
+
+    def layer(self, layer: Layer, inputs: Sequence[Any], name: str | None) -> Proxy:
+        """Adds the node of a layer."""
+        names = [self._name_of(x) for x in inputs]
+        attrs = layer.attrs(*(self.builder.values[key].shape for key in names))
+        node = self.builder.add(self._path_for(layer, name), layer.op_name(), names, attrs, parameters(layer))
+        self.layers[node] = layer
+        return Proxy(self, node)
+
+    def _name_of(self, x: Any) -> str:
+        if isinstance(x, Proxy):
+            return x.name
+        if isinstance(x, Moments):
+            self.refuse("random values that do not come from the model's input can't be traced; use a known tensor")
+        rank = x.ndim if isinstance(x, Tensor) else 0
+        return self.layer(bnn.Constant(self.constant(x, rank)), (), None).name
+
+    def constant(self, value: Any, rank: int) -> Tensor:
+        """A known value without batch axis, to be combined with a value of `rank` axes, the batch axis included."""
+        if not isinstance(value, (int, float, Tensor, np.ndarray, np.generic)):
+            self.refuse(f"can't combine a random value with a {type(value).__name__}")
+        tensor = torch.as_tensor(value, dtype=torch.get_default_dtype(), device="cpu").detach()
+        if tensor.ndim < max(rank, 1):
+            return tensor
+        if tensor.ndim > rank or tensor.shape[0] != 1:
+            self.refuse(f"a constant of shape {tuple(tensor.shape)} must have a batch axis of 1")
+        return tensor[0]
+
+    def _path_for(self, layer: Layer, name: str | None) -> str:
+        """The layer's own path, or a place under the module that is running."""
+        parent = self.paths[self.running[-1]] if self.running else ""
+        if name is None and self.running and isinstance(self.running[-1], nn.Flatten):
+            return parent
+        own = self.paths.get(layer) if name is None else None
+        return own or ".".join(part for part in (parent, name or layer.op) if part)
+
+    def refuse(self, what: str, cause: Exception | None = None) -> NoReturn:
+        """Raises an error that names the running module."""
+        module = self.running[-1] if self.running else None
+        path, kind = self.paths.get(module, "") if module else "", type(module)
+        if kind.__module__.startswith("torch.nn."):
+            raise LbnnError(f"module {path!r} is a torch.nn.{kind.__name__}, which has no moments; {_instead(kind)}")
+        raise LbnnError(f"module {path!r} ({kind.__name__}): {what}") from cause
+
+
+def _instead(kind: type) -> str:
+    """What to use in place of a torch layer."""
+    if hasattr(bnn, kind.__name__):
+        return f"use lbnn.nn.{kind.__name__}, or convert the network with lbnn.from_torch"
+    return f"lbnn.nn has {', '.join(name for name in bnn.__all__ if name[0].isupper() and 'Layer' not in name)}"
+
+
+NO_BIAS = Moments(np.zeros(()), np.zeros(()))
+"""The bias of a layer without one: zero, known exactly."""
+
+
+def parameters(layer: Layer) -> dict[str, Param]:
+    """A layer's parameters as the graph holds them: float32 values in float64 arrays."""
+    if not isinstance(layer, BayesianLayer):
+        return {key: exact(value) for key, value in layer.op_params().items()}
+    params: dict[str, Param] = {key: gaussian(mu, rho) for key, mu, rho in layer.named_gaussians()}
+    return params if "bias" in params else {**params, "bias": NO_BIAS}
+
+
+def gaussian(mu: Tensor, rho: Tensor) -> Moments[Array]:
+    """Mean and variance softplus(rho)^2, computed in float64 and rounded to float32 once."""
+    with np.errstate(over="ignore"):
+        variance = np.square(np.logaddexp(0.0, exact(rho))).astype(np.float32).astype(np.float64)
+    return Moments(exact(mu), variance)
+
+
+def exact(tensor: Tensor) -> Array:
+    """The float32 values of a tensor in float64."""
+    array: Array = tensor.detach().to("cpu", torch.float32).numpy().astype(np.float64)
+    return array
+
+
+class Proxy:
+    """Stands for a value of the graph while `forward` runs. It can do what Moments can."""
+
+    def __init__(self, recorder: Recorder, name: str) -> None:
+        self.recorder, self.name = recorder, name
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape with a batch axis of 1."""
+        return torch.Size((1, *self.recorder.builder.values[self.name].shape))
+
+    def record_layer(self, layer: Layer, inputs: Sequence[Any], name: str | None = None) -> Proxy:
+        """What a layer calls instead of computing; `name` is for a layer without a path of its own."""
+        return self.recorder.layer(layer, inputs, name)
+
+    def flatten(self, start_dim: int = 1, end_dim: int = -1) -> Proxy:
+        """All axes behind the batch axis made one."""
+        rank = len(self.shape)
+        if start_dim % rank != 1 or end_dim % rank != rank - 1:
+            self.recorder.refuse(f"flatten({start_dim}, {end_dim}) can't be traced; use flatten(1)")
+        return self.record_layer(bnn.Flatten(), (self,))
+
+    def _affine(self, scale: Any, shift: Any, name: str) -> Proxy:
+        rank = len(self.shape)
+        layer = bnn.Affine(self.recorder.constant(scale, rank), self.recorder.constant(shift, rank))
+        return self.record_layer(layer, (self,), name)
+
+    def __add__(self, other: Any) -> Proxy:
+        if isinstance(other, (Proxy, Moments)):
+            return self.record_layer(bnn.Add(), (self, other))
+        return self._affine(1.0, other, "add")
+
+    def __sub__(self, other: Any) -> Proxy:
+        return self.__add__(other * -1)
+
+    def __rsub__(self, other: Any) -> Proxy:
+        return self._affine(-1.0, other, "sub")
+
+    def __mul__(self, scale: Any) -> Proxy:
+        if isinstance(scale, (Proxy, Moments)):
+            self.recorder.refuse("the product of two random values is not supported; multiply by known numbers")
+        return self._affine(scale, 0.0, "mul")
+
+    def __truediv__(self, divisor: Any) -> Proxy:
+        if isinstance(divisor, (Proxy, Moments)):
+            self.__rtruediv__(divisor)
+        return self._affine(1 / divisor, 0.0, "div")
+
+    def __rtruediv__(self, other: Any) -> NoReturn:
+        self.recorder.refuse("division by a random value is not supported; divide by known numbers")
+
+    def __neg__(self) -> Proxy:
+        return self._affine(-1.0, 0.0, "neg")
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __bool__(self) -> NoReturn:
+        self._branch()
+
+    def _branch(self, *_: Any) -> NoReturn:
+        self.recorder.refuse("a branch or a number that depends on the data can't be traced; use a layer of lbnn.nn")
+
+    __lt__ = __le__ = __gt__ = __ge__ = __float__ = __int__ = __index__ = __len__ = _branch
+
+    def __eq__(self, other: object) -> bool:
+        self._branch()
+
+    def _elements(self, *_: Any) -> NoReturn:
+        self.recorder.refuse("elements of a random value can't be read or set; use lbnn.cat, flatten and layers")
+
+    __iter__ = __getitem__ = __setitem__ = __array__ = _elements
+    __hash__ = object.__hash__
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "dtype":  # Moments + x asks for dtype to see whether x is a known value
+            raise AttributeError(name)
+        hint = HINTS.get(name, "forward may use lbnn layers, +, -, * and / by numbers, flatten(1) and lbnn.cat")
+        self.recorder.refuse(f"x.{name} can't be traced; {hint}")
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Torch functions that mean something for moments; every other one is refused."""
+        name = getattr(function, "__name__", str(function))
+        known = TORCH_FUNCTIONS.get(name)
+        if known is None:
+            first = next(x for x in _flat((*args, *(kwargs or {}).values())) if isinstance(x, Proxy))
+            first.recorder.refuse(f"torch's {name} has no moments; use a layer of lbnn.nn")
+        return known(*args, **(kwargs or {}))
+
+
+def _flat(values: Sequence[Any]) -> Iterator[Any]:
+    for value in values:
+        yield from _flat(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def _binary(own: str, reflected: str) -> Callable[[Any, Any], Any]:
+    """An operator of which at least one side is a Proxy; torch calls it for `tensor + proxy` as well."""
+
+    def apply(x: Any, y: Any) -> Any:
+        return getattr(x, own)(y) if isinstance(x, Proxy) else getattr(y, reflected)(x)
+
+    return apply
+
+
+def _dropout(x: Proxy, p: float = 0.5, training: bool = True, inplace: bool = False) -> Proxy:
+    """Nothing, in eval mode."""
+    if training:
+        x.recorder.refuse("dropout that stays active in eval mode can't be traced; the variance takes its place")
+    return x
+
+
+TORCH_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": _binary("__add__", "__radd__"),
+    "sub": _binary("__sub__", "__rsub__"),
+    "mul": _binary("__mul__", "__rmul__"),
+    "div": _binary("__truediv__", "__rtruediv__"),
+    "neg": lambda x: -x,
+    "flatten": lambda x, start_dim=0, end_dim=-1: x.flatten(start_dim, end_dim),
+    "cat": lambda tensors, dim=0: bnn.cat(tensors, dim),
+    "dropout": _dropout,
+    "dropout1d": _dropout,
+    "dropout2d": _dropout,
+}
+"""By name, because `torch.add`, `Tensor.add` and `tensor + x` reach a trace as different functions."""

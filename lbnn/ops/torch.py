@@ -1,0 +1,119 @@
+"""The formulas over torch tensors, with gradients that stay finite where a variance is zero."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
+from lbnn.ops.tail import torch_tail_moments
+
+EMPTY_TAIL = 38.0
+"""Beyond this many standard deviations the normal density is zero, in float64 too."""
+
+
+class TorchNamespace:
+    """Implements `lbnn.ops.Namespace`."""
+
+    def linear(self, bias: Any, *terms: tuple[Tensor, Tensor]) -> Any:
+        """bias + the sum of x @ weight.T."""
+        return sum((F.linear(x, weight) for x, weight in terms), start=bias)
+
+    def conv(self, geometry: ConvGeometry, bias: Any, *terms: tuple[Tensor, Tensor]) -> Any:
+        """bias + the sum of the convolutions."""
+        rank = len(geometry.stride)
+        function: Any = F.conv1d if rank == 1 else F.conv2d
+        start = bias.reshape((-1,) + (1,) * rank) if isinstance(bias, Tensor) and bias.ndim else bias
+        return sum(
+            (
+                function(x, weight, None, geometry.stride, geometry.padding, geometry.dilation, geometry.groups)
+                for x, weight in terms
+            ),
+            start=start,
+        )
+
+    def window_mean(self, x: Tensor, window: Window) -> Tensor:
+        """The mean under each window, counting zeros outside."""
+        padded = self.pad(x, window.padding)
+        if len(window.kernel) == 1:
+            return F.avg_pool1d(padded, window.kernel, window.stride)
+        return F.avg_pool2d(padded, window.kernel, window.stride)
+
+    def scale(self, x: Tensor, factors: AxisFactors) -> Tensor:
+        """Known factors: one number where all positions have the same, which is the usual case."""
+        if all(len(set(along)) == 1 for along in factors):
+            factor = math.prod([along[0] for along in factors])
+            return x if factor == 1.0 else x * factor
+        for axis, along in enumerate(reversed(factors)):
+            x = x * x.new_tensor(along).reshape((-1,) + (1,) * axis)
+        return x
+
+    def pad(self, x: Tensor, padding: tuple[tuple[int, int], ...]) -> Tensor:
+        """Zeros around."""
+        amounts = [amount for pair in reversed(padding) for amount in pair]
+        return F.pad(x, amounts) if any(amounts) else x
+
+    def sqrt(self, x: Tensor) -> Tensor:
+        """Square root with gradient 0 at 0: both branches of `where` must be finite."""
+        positive = x > 0
+        return torch.where(positive, torch.sqrt(torch.where(positive, x, 1.0)), 0.0)
+
+    def abs(self, x: Tensor) -> Tensor:
+        """Absolute value."""
+        return torch.abs(x)
+
+    def ratio(self, x: Tensor, sigma: Tensor) -> Tensor:
+        """x / sigma, or EMPTY_TAIL where that is larger or 0/0."""
+        inside = x < EMPTY_TAIL * sigma
+        return torch.where(inside, x / torch.where(inside, sigma, 1.0), EMPTY_TAIL)
+
+    def minimum(self, x: Tensor, bound: float) -> Tensor:
+        """The smaller one."""
+        return torch.clamp(x, max=bound)
+
+    def leaky_relu(self, x: Tensor, slope: float) -> Tensor:
+        """The plain function."""
+        return torch.where(x < 0, slope * x, x)
+
+    def softplus(self, x: Tensor) -> Tensor:
+        """log(1 + exp(x))."""
+        return F.softplus(x)
+
+    def where_negative(self, x: Tensor, below: Any, above: Any) -> Tensor:
+        """Selection by sign."""
+        return torch.where(x < 0, _like(below, x), _like(above, x))
+
+    def tail_mix(self, x: Tensor, rows: Sequence[TailRow]) -> list[Tensor]:
+        """Linear combinations of the tail's moments."""
+        moments = torch_tail_moments(x)
+        return [_combine(row, moments) for row in rows]
+
+    def flatten(self, x: Tensor) -> Tensor:
+        """One axis behind the batch axis."""
+        return x.flatten(1)
+
+    def concat(self, xs: Sequence[Tensor], axis: int) -> Tensor:
+        """Concatenation behind the batch axis."""
+        return torch.cat(list(xs), axis + 1)
+
+    def halves(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Both halves of the features."""
+        k = x.shape[1] // 2
+        return x[:, :k], x[:, k:]
+
+
+def _like(value: Any, x: Tensor) -> Tensor:
+    return value if isinstance(value, Tensor) else torch.full_like(x, value)
+
+
+def _combine(row: TailRow, moments: Sequence[Tensor]) -> Any:
+    terms = [factor * moment for factor, moment in zip(row[1:], moments, strict=True) if factor != 0.0]
+    return sum(terms, start=row[0]) if terms else torch.full_like(moments[0], row[0])
+
+
+TORCH = TorchNamespace()

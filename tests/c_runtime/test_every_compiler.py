@@ -1,0 +1,105 @@
+"""Generated C under every compiler, language and level a user may choose: no warning, self-test 0, parity kept."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from c_models import WARNINGS, export, read, run
+from lbnn.device.toolchains import targets_folder
+from lbnn.measure import parity
+from places import ROOT, need
+
+MODELS = ("gas_sensor", "zoo")  # an MLP, and a CNN with every operator that has a kernel
+SAMPLES = 28
+
+LANGUAGES = {"c99": "-std=c99", "c11": "-std=c11", "c++11": "-x c++ -std=c++11", "c++17": "-x c++ -std=c++17"}
+LEVELS = {"O0": "-O0", "O2": "-O2", "O3": "-O3", "Os": "-Os", "fast-math": "-O2 -ffast-math"}
+# -m32 without a 32-bit C library: our own start, our own system calls. x87 computes in 80 bits.
+FREESTANDING = "-DFREESTANDING32 -ffreestanding -nostdlib -static -fno-pic -fno-stack-protector"
+MACHINES = {
+    "64 bits": "",
+    "64 bits, native": "-march=native",
+    "32 bits, x87": f"{FREESTANDING} -m32 -march=i686 -mno-sse",
+    "32 bits, sse": f"{FREESTANDING} -m32 -march=pentium4 -mfpmath=sse",
+}
+COMPILERS = ("gcc", "clang")
+# Every compiler with every language, level and machine, but not every combination: `make matrix` builds them all.
+CHOSEN = {
+    "64 bits": ["c99 O0", "c99 O2", "c99 O3", "c99 Os", "c99 fast-math", "c11 O2", "c++11 O2", "c++11 fast-math"]
+    + ["c++17 O3", "c++17 Os"],
+    "64 bits, native": ["c99 O3", "c11 fast-math"],
+    "32 bits, x87": ["c99 O0", "c99 O2", "c++11 Os"],
+    "32 bits, sse": ["c99 O2", "c11 fast-math", "c++17 O3"],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("compilers")
+    for name in MODELS:
+        export(name, base / name)
+    return base
+
+
+def sources(folder: Path) -> list[Path]:
+    models = [folder / name / f"{name}{part}.c" for name in MODELS for part in ("", "_selftest")]
+    return [ROOT / "tests/c/predict_samples.c", *models]
+
+
+def build(folder: Path, compiler: str, flags: str, libraries: str = "-lm") -> Path:
+    need(compiler)
+    out = folder / "program"
+    include = [f"-I{folder / name}" for name in MODELS]
+    run(
+        compiler,
+        *flags.split(),
+        "-fno-math-errno",
+        *WARNINGS,
+        *include,
+        *sources(folder),
+        "-o",
+        out,
+        *libraries.split(),
+    )
+    return out
+
+
+def check(program: Path) -> None:
+    """Predictions within the contract, and self-tests that say so too."""
+    models = [read(name) for name in MODELS]
+    drawn = [parity.draw_samples(model, SAMPLES, seed=3) for model in models]
+    inputs = b"".join(samples.mean.tobytes() for samples in drawn)
+    done = subprocess.run([str(program)], input=inputs, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, f"status {done.returncode}"
+    numbers = np.frombuffer(done.stdout, np.float32)
+    for model, samples in zip(models, drawn, strict=True):
+        wanted = parity.predict(model.graph, samples.mean)
+        size = wanted.mean[0].size
+        answers, numbers = np.split(numbers, [2 * size * SAMPLES])
+        mean, var = answers.reshape(SAMPLES, 2, size).transpose(1, 0, 2)
+        errors = parity.errors(parity.Outcome(mean, var), wanted)
+        assert max(part.max() for part in errors) <= parity.FLOAT32_TOLERANCE, (model.name, errors)
+    assert not numbers.size
+
+
+def try_out(folder: Path, compiler: str, machine: str, language: str, level: str) -> None:
+    """Builds and checks one combination."""
+    flags = f"{LANGUAGES[language]} {LEVELS[level]} {MACHINES[machine]}"
+    alone = FREESTANDING in flags
+    headers = f" -isystem {targets_folder() / 'freestanding'}" if alone else ""
+    check(build(folder, compiler, flags + headers, "" if alone else "-lm"))
+
+
+@pytest.mark.parametrize("machine, choice", [(machine, choice) for machine in CHOSEN for choice in CHOSEN[machine]])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_generated_c_keeps_its_promise(compiler: str, machine: str, choice: str, folder: Path) -> None:
+    try_out(folder, compiler, machine, *choice.split())
+
+
+def test_every_language_level_and_machine_is_among_the_chosen() -> None:
+    words = {word for choices in CHOSEN.values() for choice in choices for word in choice.split()}
+    assert words == {*LANGUAGES, *LEVELS} and set(CHOSEN) == set(MACHINES)

@@ -1,0 +1,674 @@
+"""The C kernels against float64 and 50-digit mathematics, in every build that a user may choose."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from lbnn.exporters.c.pack import (
+    ConvShape,
+    PoolShape,
+    SmallConvShape,
+    conv_kernel,
+    least_pad,
+    pack_weights,
+    packed_length,
+    pool_kernel,
+    small_shape,
+)
+from places import ROOT, need
+
+SOURCE = ROOT / "tests/c/all_kernels.c"
+WARNINGS = (
+    "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wdouble-promotion -Wfloat-conversion -Wshadow -Werror"
+)
+
+BUILDS = {
+    "gcc-O0": "gcc -std=c99 -O0",
+    "gcc-O2": "gcc -std=gnu99 -O2 -fno-math-errno",
+    "gcc-O3-native": "gcc -std=gnu99 -O3 -march=native -fno-math-errno",
+    "gcc-Os-size": "gcc -std=c99 -Os -DLBNN_OPTIMIZE_SIZE",
+    "gcc-Os-size-scalar": "gcc -std=c99 -Os -DLBNN_OPTIMIZE_SIZE -DLBNN_NO_SIMD",
+    "gcc-fast-math": "gcc -std=c99 -O3 -march=native -ffast-math",
+    "gcc-scalar": "gcc -std=c99 -O2 -DLBNN_NO_SIMD",
+    "gcc-scalar-4": "gcc -std=c99 -O2 -DLBNN_NO_SIMD -DLBNN_BLOCK=4",
+    "gcc-scalar-fast-math": "gcc -std=c99 -O3 -ffast-math -DLBNN_NO_SIMD",
+    "gcc-libm": "gcc -std=c99 -O2 -DLBNN_USE_LIBM",
+    "gcc-sanitized": "gcc -std=c99 -O1 -DLBNN_NO_SIMD -fsanitize=undefined,float-cast-overflow -fno-sanitize-recover",
+    "clang-O2": "clang -std=c99 -O2",
+    "clang-fast-math": "clang -std=c99 -O3 -march=native -ffast-math",
+    "g++": "g++ -x c++ -std=c++11 -O2 -fpermissive",
+}
+STRICT_BUILDS = {
+    "gcc-O0": "gcc -std=gnu99 -O0",
+    "gcc-O3-native": "gcc -std=gnu99 -O3 -march=native",
+    "gcc-scalar-Os": "gcc -std=gnu99 -Os -march=native -DLBNN_NO_SIMD",
+    "gcc-size": "gcc -std=gnu99 -O2 -march=native -DLBNN_OPTIMIZE_SIZE",
+    "clang-O3-native": "clang -std=gnu99 -O3 -march=native",
+}
+
+
+class Kernels:
+    """A compiled library of all kernels, called with numpy arrays and Python numbers."""
+
+    def __init__(self, path: Path) -> None:
+        self.library = ctypes.CDLL(str(path))
+
+    def __call__(self, name: str, *arguments: Any) -> int:
+        return int(getattr(self.library, name)(*map(_c_argument, arguments)))
+
+
+def _c_argument(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        assert value.dtype == np.float32 and value.flags.c_contiguous
+        return value.ctypes.data_as(ctypes.c_void_p)
+    if isinstance(value, ConvShape | PoolShape):
+        members, kind = astuple(value), ctypes.c_uint16 if isinstance(value, SmallConvShape) else ctypes.c_int
+        return ctypes.byref((kind * len(members))(*members))
+    return ctypes.c_float(value) if isinstance(value, float) else ctypes.c_int(value)
+
+
+@lru_cache(maxsize=64)
+def compile_kernels(command: str, folder: Path) -> Kernels:
+    compiler, *flags = command.split()
+    need(compiler)
+    exported = "-DLBNN_KERNEL=" if compiler != "g++" else '-DLBNN_KERNEL=extern "C"'
+    compiled, path = (folder / f"kernels{abs(hash(command))}{suffix}" for suffix in (".o", ".so"))
+    fixed = [*WARNINGS.split(), "-fPIC", f"-I{ROOT / 'c_runtime'}", exported]
+    subprocess.run([compiler, *flags, *fixed, "-c", str(SOURCE), "-o", str(compiled)], check=True)
+    # Linked without -ffast-math, which would make the whole process flush denormals to zero.
+    linked = [flag for flag in flags if flag.startswith("-fsanitize")]
+    subprocess.run([compiler, *linked, "-shared", str(compiled), "-o", str(path), "-lm"], check=True)
+    return Kernels(path)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture(params=BUILDS, scope="session")
+def kernels(request: pytest.FixtureRequest, folder: Path) -> Kernels:
+    return compile_kernels(BUILDS[request.param], folder)
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def positive(*shape: int, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).exponential(size=shape).astype(np.float32)
+
+
+def empty(*shape: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.full(shape, np.nan, np.float32), np.full(shape, np.nan, np.float32)
+
+
+def assert_moments(mean: Any, var: Any, true_mean: Any, true_var: Any, tolerance: float = 3e-6) -> None:
+    """The parity metric: errors of the mean in units of |E| + sigma, of the variance relative."""
+    true_mean, true_var = np.asarray(true_mean, np.float64), np.asarray(true_var, np.float64)
+    assert mean.shape == true_mean.shape and np.isfinite(mean).all() and np.isfinite(var).all()
+    assert np.max(np.abs(mean - true_mean) / (np.abs(true_mean) + np.sqrt(true_var))) <= tolerance
+    assert np.max(np.abs(var - true_var) / true_var) <= tolerance
+
+
+def double(x: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(x).double()
+
+
+# ---- weights -------------------------------------------------------------------------------------
+
+
+def test_packing_puts_bias_and_inputs_in_rows_of_eight_outputs() -> None:
+    mean = np.arange(20, dtype=np.float32).reshape(10, 2)
+    packed = pack_weights(mean, mean + 100, np.arange(10, dtype=np.float32) + 200)
+    assert packed.dtype == np.float32 and len(packed) == packed_length(10, 2)
+    assert packed[:16].tolist() == [*range(200, 208), *[0] * 8]
+    assert packed[16:32].tolist() == [*range(0, 16, 2), *range(100, 116, 2)]
+    assert packed[48:60].tolist() == [208, 209, 0, 0, 16, 18, 116, 118, 17, 19, 117, 119]
+    assert packed[60:].tolist() == [0] * 7
+
+
+def test_blocks_never_cross_groups() -> None:
+    weight = np.arange(6, dtype=np.float32).reshape(6, 1, 1, 1)
+    first, second, third = pack_weights(weight, -weight, groups=3)[:-7].reshape(3, 8).tolist()
+    assert first == [0, 0, 0, 0, 0, 1, 0, -1]
+    assert second == [0, 0, 0, 0, 2, 3, -2, -3]
+    assert third == [0, 0, 0, 0, 4, 5, -4, -5]
+
+
+def test_the_least_padding_completes_the_last_block() -> None:
+    assert [least_pad(outputs) for outputs in (1, 7, 8, 10, 16)] == [7, 1, 0, 6, 0]
+    assert least_pad(12, groups=2) == 2
+    weight = np.ones((10, 2), np.float32)
+    assert len(pack_weights(weight, weight, pad=least_pad(10))) == packed_length(10, 2) - 1
+
+
+# ---- linear --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 128), (5, 3), (16, 64), (64, 1), (13, 7), (9, 12), (256, 10), (784, 33)])
+def test_linear(kernels: Kernels, shape: tuple[int, int]) -> None:
+    inputs, outputs = shape
+    e, v, mu, var = random(inputs), positive(inputs), random(outputs, inputs, seed=2), positive(outputs, inputs)
+    bias, bias_var = random(outputs, seed=3), positive(outputs, seed=4)
+    packed = pack_weights(mu, var, bias, bias_var)
+    e64, v64, mu64, var64 = (a.astype(np.float64) for a in (e, v, mu, var))
+
+    mean, spread = empty(outputs)
+    kernels("lbnn_linear", e, v, packed, mean, spread, inputs, outputs)
+    assert_moments(mean, spread, bias + mu64 @ e64, bias_var + var64 @ (v64 + e64**2) + mu64**2 @ v64)
+
+    kernels("lbnn_linear_point", e, packed, mean, spread, inputs, outputs)
+    assert_moments(mean, spread, bias + mu64 @ e64, bias_var + var64 @ e64**2)
+
+
+# ---- convolution ---------------------------------------------------------------------------------
+
+# in channels, height, width, out channels, kernel, stride, padding, dilation, groups
+CONVOLUTIONS = [
+    (1, 16, 16, 8, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (8, 8, 8, 16, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (3, 5, 7, 6, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (2, 1, 4, 2, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (2, 6, 9, 10, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (2, 6, 3, 4, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (2, 6, 9, 5, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    (4, 7, 6, 4, (3, 3), (1, 1), (1, 1), (1, 1), 4),
+    (5, 4, 4, 5, (3, 3), (1, 1), (1, 1), (1, 1), 5),
+    (4, 7, 6, 8, (3, 3), (1, 1), (1, 1), (1, 1), 4),
+    (6, 5, 5, 6, (3, 3), (2, 2), (1, 1), (1, 1), 6),
+    (7, 4, 5, 12, (1, 1), (1, 1), (0, 0), (1, 1), 1),
+    (3, 1, 5, 2, (1, 1), (1, 1), (0, 0), (1, 1), 1),
+    (3, 1, 3, 2, (1, 1), (1, 1), (0, 0), (1, 1), 1),
+    (3, 6, 5, 9, (1, 1), (1, 1), (0, 0), (1, 1), 1),
+    (3, 6, 5, 8, (1, 1), (2, 2), (0, 0), (1, 1), 1),
+    (4, 6, 6, 6, (2, 3), (2, 1), (1, 2), (1, 1), 2),
+    (3, 9, 8, 11, (3, 2), (1, 2), (2, 1), (2, 3), 1),
+    (2, 1, 20, 4, (1, 5), (1, 3), (0, 4), (1, 2), 1),
+    (1, 2, 2, 3, (5, 5), (1, 1), (4, 4), (1, 1), 1),
+    (2, 3, 3, 9, (3, 3), (1, 1), (0, 0), (1, 1), 1),
+    (3, 12, 13, 17, (5, 4), (1, 1), (2, 2), (1, 1), 1),
+]  # fmt: skip
+
+
+def conv_shape(case: tuple[Any, ...]) -> ConvShape:
+    in_channels, height, width, out_channels, kernel, stride, padding, dilation, groups = case
+    sizes = [
+        (size + 2 * p - d * (k - 1) - 1) // s + 1
+        for size, k, s, p, d in zip((height, width), kernel, stride, padding, dilation, strict=True)
+    ]
+    return ConvShape(in_channels, height, width, out_channels, *sizes, *kernel, *stride, *padding, *dilation, groups)
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Inputs and packed weights of a case, and what float64 gives for moments and for points."""
+
+    mean: np.ndarray
+    var: np.ndarray
+    packed: np.ndarray
+    true_mean: np.ndarray
+    true_var: np.ndarray
+    point_var: np.ndarray
+
+
+def convolution(case: tuple[Any, ...]) -> Convolution:
+    in_channels, height, width, out_channels, kernel, stride, padding, dilation, groups = case
+    e, v = random(in_channels, height, width), positive(in_channels, height, width)
+    mu, var = (f(out_channels, in_channels // groups, *kernel, seed=5) for f in (random, positive))
+    bias, bias_var = random(out_channels, seed=6), positive(out_channels, seed=7)
+
+    def conv(x: torch.Tensor, w: torch.Tensor, b: np.ndarray) -> np.ndarray:
+        return F.conv2d(x[None], w, double(b), stride, padding, dilation, groups)[0].numpy()
+
+    spread = conv(double(v) + double(e) ** 2, double(var), bias_var)
+    return Convolution(
+        e,
+        v,
+        pack_weights(mu, var, bias, bias_var, groups),
+        conv(double(e), double(mu), bias),
+        spread + conv(double(v), double(mu) ** 2, np.zeros_like(bias)),
+        conv(double(e) ** 2, double(var), bias_var),
+    )
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
+def test_convolution_in_its_general_and_its_fast_form(kernels: Kernels, case: tuple[Any, ...]) -> None:
+    s, true = conv_shape(case), convolution(case)
+    for name in {"lbnn_conv2d", conv_kernel(s)}:
+        mean, spread = empty(*true.true_mean.shape)
+        kernels(name, true.mean, true.var, true.packed, mean, spread, s)
+        assert_moments(mean, spread, true.true_mean, true.true_var)
+        mean, spread = empty(*true.true_mean.shape)
+        kernels(name + "_point", true.mean, true.packed, mean, spread, s)
+        assert_moments(mean, spread, true.true_mean, true.point_var)
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
+def test_the_small_convolution_takes_any_shape_and_points_with_variances_of_zero(
+    kernels: Kernels, case: tuple[Any, ...]
+) -> None:
+    s, true = small_shape(conv_shape(case)), convolution(case)
+    for var, true_var in ((true.var, true.true_var), (np.zeros_like(true.var), true.point_var)):
+        mean, spread = empty(*true.true_mean.shape)
+        kernels("lbnn_conv2d_small", true.mean, var, true.packed, mean, spread, s)
+        assert_moments(mean, spread, true.true_mean, true_var)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (16, 64), (256, 10)])
+def test_a_linear_layer_is_a_convolution_with_a_kernel_as_wide_as_its_input(
+    kernels: Kernels, shape: tuple[int, int]
+) -> None:
+    inputs, outputs = shape
+    e, v, mu, var = random(inputs), positive(inputs), random(outputs, inputs, seed=2), positive(outputs, inputs)
+    e64, v64, mu64, var64 = (a.astype(np.float64) for a in (e, v, mu, var))
+    row = SmallConvShape(1, 1, inputs, outputs, 1, 1, 1, inputs, 1, 1, 0, 0, 1, 1, 1)
+    mean, spread = empty(outputs)
+    kernels("lbnn_conv2d_small", e, v, pack_weights(mu, var), mean, spread, row)
+    assert_moments(mean, spread, mu64 @ e64, var64 @ (v64 + e64**2) + mu64**2 @ v64)
+
+
+def test_a_shape_beyond_16_bits_has_no_small_form() -> None:
+    assert small_shape(ConvShape(1, 1, 65535, 1, 1, 65535, 1, 1, 1, 1, 0, 0, 1, 1, 1))
+    assert small_shape(ConvShape(1, 1, 65536, 1, 1, 65536, 1, 1, 1, 1, 0, 0, 1, 1, 1)) is None
+
+
+def test_the_fast_convolutions_are_all_among_the_cases() -> None:
+    chosen = {conv_kernel(conv_shape(case)) for case in CONVOLUTIONS}
+    assert chosen == {"lbnn_conv2d", "lbnn_conv2d_3x3", "lbnn_depthwise_3x3", "lbnn_conv2d_1x1"}
+
+
+# ---- pooling -------------------------------------------------------------------------------------
+
+# channels, height, width, kernel, stride, padding
+POOLS = [
+    (2, 8, 8, (2, 2), (2, 2), (0, 0)),
+    (3, 7, 9, (2, 2), (2, 2), (0, 0)),
+    (2, 7, 9, (3, 2), (2, 1), (1, 1)),
+    (1, 1, 11, (1, 3), (1, 2), (0, 1)),
+    (2, 5, 6, (5, 6), (5, 6), (0, 0)),
+    (1, 6, 7, (3, 3), (1, 2), (0, 0)),
+    (1, 5, 5, (4, 4), (3, 3), (2, 2)),
+    (2, 4, 6, (2, 2), (2, 2), (1, 1)),
+]
+
+
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@pytest.mark.parametrize("include_pad", [False, True])
+@pytest.mark.parametrize("case", POOLS, ids=str)
+def test_average_pooling_divides_as_torch_does(
+    kernels: Kernels, case: tuple[Any, ...], ceil_mode: bool, include_pad: bool
+) -> None:
+    channels, height, width, kernel, stride, padding = case
+
+    def average(x: torch.Tensor) -> np.ndarray:
+        return F.avg_pool2d(x[None], kernel, stride, padding, ceil_mode, include_pad)[0].numpy()
+
+    e, v = random(channels, height, width), positive(channels, height, width)
+    true_mean = average(double(e))
+    inside = F.avg_pool2d(torch.ones(1, height, width).double(), kernel, stride, padding, ceil_mode, divisor_override=1)
+    divisor = inside.numpy() / average(torch.ones(1, height, width).double())
+    true_var = average(double(v)) / divisor
+    shape = PoolShape(channels, height, width, *true_mean.shape[1:], *kernel, *stride, *padding, int(include_pad))
+    for name in {"lbnn_avg_pool", pool_kernel(shape)}:
+        mean, spread = empty(*true_mean.shape)
+        kernels(name, e, v, mean, spread, shape)
+        assert_moments(mean, spread, true_mean, true_var)
+        point = np.empty_like(mean)
+        kernels(name + "_point", e, point, shape)
+        assert point.tobytes() == mean.tobytes()
+        if padding == (0, 0):
+            over_e, over_v = e.copy(), v.copy()
+            kernels(name, over_e, over_v, over_e, over_v, shape)
+            assert over_e.reshape(-1)[: mean.size].tobytes() == mean.tobytes()
+            assert over_v.reshape(-1)[: mean.size].tobytes() == spread.tobytes()
+
+
+# ---- activation ----------------------------------------------------------------------------------
+
+SLOPES = (0.0, 0.01, 0.1, 0.3, 1.0)
+RATIOS = np.concatenate([
+    [0.0], np.linspace(-12.5, 12.5, 501), *(s * np.logspace(-6, 6, 61) for s in (-1.0, 1.0)),
+])  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def exact_leaky_relu(slope: float, sigma: float) -> tuple[np.ndarray, ...]:
+    """E, V in float32 and the moments of max(x, l x) in 50 digits."""
+    mean = (RATIOS * sigma).astype(np.float32)
+    var = np.full_like(mean, np.float32(sigma) ** 2)
+    with mpmath.workdps(50):
+        pairs = [(mpmath.mpf(float(e)), mpmath.mpf(float(v))) for e, v in zip(mean, var, strict=True)]
+        true = [_exact(e, v, float(np.float32(slope))) for e, v in pairs]
+        ratio = [new / old for (_, new), (_, old) in zip(true, pairs, strict=True)]
+        return mean, var, *np.array(true, np.float64).T, np.array(ratio, np.float64)
+
+
+def _exact(e: Any, v: Any, slope: float) -> tuple[Any, Any]:
+    """By the moments of the positive and of the negative half; 50 digits absorb the cancellation."""
+    sigma = mpmath.sqrt(v)
+    z = e / sigma
+    phi, p = mpmath.npdf(z), mpmath.erfc(-z / mpmath.sqrt(2)) / 2
+    first, second = e * p + sigma * phi, (e * e + v) * p + e * sigma * phi
+    mean = first + slope * (e - first)
+    return mean, second + slope**2 * (e * e + v - second) - mean**2
+
+
+@pytest.mark.parametrize("sigma", [1e-6, 1.0, 3e4])
+@pytest.mark.parametrize("slope", SLOPES)
+def test_leaky_relu_is_exact_to_float32(kernels: Kernels, slope: float, sigma: float) -> None:
+    e, v, true_mean, true_var, ratio = exact_leaky_relu(slope, sigma)
+    mean, var = e.copy(), v.copy()
+    kernels("lbnn_leaky_relu", mean, var, len(mean), slope)
+    assert (var >= 0).all() and np.isfinite(mean).all()
+    asked = (slope > 0) | (ratio > 1e-6)
+    mean, var, true_mean, true_var = (a[asked] for a in (mean, var, true_mean, true_var))
+    assert np.max(np.abs(mean - true_mean) / (np.abs(true_mean) + np.sqrt(true_var))) <= 2e-6
+    assert np.max(np.abs(var - true_var) / true_var) <= 1e-5
+
+
+@pytest.mark.parametrize("slope", SLOPES)
+def test_leaky_relu_of_a_certain_value_is_the_plain_function(kernels: Kernels, slope: float) -> None:
+    mean = np.array([-3.0, -1e-30, 0.0, 1e-30, 2.0, -1e30, 1e30], np.float32)
+    expected = np.where(mean < 0, np.float32(slope) * mean, mean)
+    var = np.zeros_like(mean)
+    kernels("lbnn_leaky_relu", mean, var, len(mean), slope)
+    np.testing.assert_allclose(mean, expected, rtol=1e-6)
+    assert (var == 0).all()
+
+
+@pytest.mark.parametrize("slope", SLOPES)
+def test_leaky_relu_clamped_is_the_total_of_two_truncated_normals(kernels: Kernels, slope: float) -> None:
+    ratio = np.concatenate([np.linspace(-9, 9, 181), [-1e4, 1e4]])
+    mean, var = (ratio * 0.7).astype(np.float32), np.full(len(ratio), 0.49, np.float32)
+    true = [_clamped(float(e), float(v), float(np.float32(slope)), 3.0) for e, v in zip(mean, var, strict=True)]
+    kernels("lbnn_leaky_relu_clamped", mean, var, len(mean), slope, 3.0)
+    assert_moments(mean, var, [t[0] for t in true], [t[1] for t in true], 5e-6)
+
+
+def _clamped(e: float, v: float, slope: float, clamp: float) -> tuple[float, float]:
+    """As the paper writes it, in 30 digits."""
+    with mpmath.workdps(30):
+        sigma = mpmath.sqrt(v)
+        alpha = max(-clamp, min(clamp, -e / sigma))
+        phi, p = mpmath.npdf(alpha), mpmath.ncdf(alpha)
+        m0, v0 = e - sigma * phi / p, v * (1 - alpha * phi / p - (phi / p) ** 2)
+        m1, v1 = e + sigma * phi / (1 - p), v * (1 + alpha * phi / (1 - p) - (phi / (1 - p)) ** 2)
+        mean = p * slope * m0 + (1 - p) * m1
+        return float(mean), float(p * slope**2 * v0 + (1 - p) * v1 + p * (slope * m0) ** 2 + (1 - p) * m1**2 - mean**2)
+
+
+def test_a_clamp_beyond_the_tail_changes_nothing(kernels: Kernels) -> None:
+    mean, var = np.array([1.0, -30.0, -3.0, 14.0, -12.5], np.float32), np.ones(5, np.float32)
+    free_mean, free_var = mean.copy(), var.copy()
+    kernels("lbnn_leaky_relu_clamped", mean, var, 5, 0.01, 40.0)
+    kernels("lbnn_leaky_relu", free_mean, free_var, 5, 0.01)
+    np.testing.assert_allclose(mean, free_mean, rtol=2e-6)
+    np.testing.assert_allclose(var, free_var, rtol=2e-6)
+
+
+def test_leaky_relu_clamped_accepts_a_certain_value(kernels: Kernels) -> None:
+    mean, var = np.array([0.0, 2.0, -2.0], np.float32), np.zeros(3, np.float32)
+    kernels("lbnn_leaky_relu_clamped", mean, var, 3, 0.1, 3.0)
+    assert np.isfinite(mean).all() and np.isfinite(var).all() and mean[0] == 0 and var[0] == 0
+
+
+def test_leaky_relu_point(kernels: Kernels) -> None:
+    x = random(77)
+    expected = np.where(x < 0, np.float32(0.1) * x, x)
+    kernels("lbnn_leaky_relu_point", x, len(x), 0.1)
+    np.testing.assert_array_equal(x, expected)
+
+
+# ---- pointwise -----------------------------------------------------------------------------------
+
+
+def test_affine_scales_and_shifts_channels(kernels: Kernels) -> None:
+    e, v, scale, shift = random(3, 5), positive(3, 5), random(3, seed=8), random(3, seed=9)
+    column = [a[:, None].astype(np.float64) for a in (scale, shift)]
+    expected = column[0] * e + column[1], column[0] ** 2 * v
+    point = e.copy()
+    kernels("lbnn_affine", e, v, scale, shift, 3, 5)
+    kernels("lbnn_affine_point", point, scale, shift, 3, 5)
+    assert_moments(e, v, *expected)
+    np.testing.assert_allclose(point, expected[0], rtol=2e-6, atol=1e-6)
+
+
+def test_sums_also_in_place(kernels: Kernels) -> None:
+    a, av, b, bv = random(19), positive(19), random(19, seed=2), positive(19, seed=3)
+    mean, var = empty(19)
+    kernels("lbnn_add", a, av, b, bv, mean, var, 19)
+    assert mean.tolist() == (a + b).tolist() and var.tolist() == (av + bv).tolist()
+    kernels("lbnn_shift", a, av, b, mean, var, 19)
+    assert mean.tolist() == (a + b).tolist() and var.tolist() == av.tolist()
+    kernels("lbnn_add_points", a, b, b, 19)
+    assert b.tolist() == mean.tolist()
+    kernels("lbnn_shift", a, av, b, a, av, 19)
+    assert av.tolist() == var.tolist()
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_concat_along_any_axis(kernels: Kernels, axis: int) -> None:
+    shapes = [[2, 3, 4], [2, 3, 4]]
+    shapes[1][axis] = 5
+    parts = [random(*shape, seed=i) for i, shape in enumerate(shapes)]
+    expected = np.concatenate(parts, axis)
+    out = np.zeros_like(expected)
+    step, offset, count = int(np.prod(expected.shape[axis:])), 0, int(np.prod(expected.shape[:axis]))
+    for part in parts:
+        length = int(np.prod(part.shape[axis:]))
+        kernels("lbnn_concat", part, out.reshape(-1)[offset:], count, length, step)
+        offset += length
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_pad_copy_and_lift(kernels: Kernels) -> None:
+    x = random(2, 3, 4)
+    out = np.full((2, 3 + 1 + 4, 4 + 2 + 3), np.nan, np.float32)
+    kernels("lbnn_pad", x, out, 2, 3, 4, 1, 4, 2, 3)
+    np.testing.assert_array_equal(out, np.pad(x, ((0, 0), (1, 4), (2, 3))))
+    copied, zeros = empty(24)
+    kernels("lbnn_copy", x, copied, 24)
+    kernels("lbnn_lift", zeros, 24)
+    assert copied.tolist() == x.reshape(-1).tolist() and not zeros.any()
+
+
+def test_variance_head_adds_softplus(kernels: Kernels) -> None:
+    raw = np.concatenate([np.linspace(-80, 80, 321), [0.0, 1e-7, -1e-7, 1e5]]).astype(np.float32)
+    k = len(raw)
+    mu, v = random(k), positive(2 * k)
+    with mpmath.workdps(50):
+        noise = np.array([float(mpmath.log1p(mpmath.exp(float(s)))) for s in raw])
+    features = np.concatenate([mu, raw])
+    mean, var = empty(k)
+    kernels("lbnn_variance_head_point", features, mean, var, k)
+    assert mean.tolist() == mu.tolist()
+    np.testing.assert_allclose(var, noise, rtol=6e-6)
+    near = np.abs(raw) < 10
+    np.testing.assert_allclose(var[near], noise[near], rtol=1e-6)
+    kernels("lbnn_variance_head", features, v, features, v, k)
+    assert features[:k].tolist() == mu.tolist()
+    np.testing.assert_allclose(v[:k], positive(2 * k)[:k] + noise, rtol=1e-6)
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+NOT_FINITE = [np.nan, -np.nan, np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+def test_checks_find_what_is_not_finite_even_under_fast_math(kernels: Kernels, bad: float) -> None:
+    good = np.array([0.0, -0.0, 1e-45, 3.4028235e38], np.float32)
+    assert kernels("lbnn_is_finite", good, 4) == 1 and kernels("lbnn_is_variance", good, 4) == 1
+    assert kernels("lbnn_is_finite", -good, 4) == 1
+    for i in range(4):
+        x = good.copy()
+        x[i] = bad
+        assert kernels("lbnn_is_finite", x, 4) == 0 and kernels("lbnn_is_variance", x, 4) == 0
+
+
+@pytest.mark.parametrize("bad", [*NOT_FINITE, -1e-45, -1.0])
+def test_a_bad_variance_leaves_the_outputs_alone(kernels: Kernels, bad: float) -> None:
+    mean, var = empty(3)
+    e, v = random(3), positive(3)
+    v[1] = bad
+    assert kernels("lbnn_emit", e, v, mean, var, 3) == -3
+    assert np.isnan(mean).all() and np.isnan(var).all()
+    assert kernels("lbnn_emit", e, e * e, mean, var, 3) == 0
+    assert mean.tolist() == e.tolist() and var.tolist() == (e * e).tolist()
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+def test_a_bad_mean_leaves_the_outputs_alone(kernels: Kernels, bad: float) -> None:
+    mean, var = empty(3)
+    e, v = random(3), positive(3)
+    e[2] = bad
+    assert kernels("lbnn_emit", e, v, mean, var, 3) == -3
+    assert np.isnan(mean).all() and np.isnan(var).all()
+
+
+def test_every_status_has_its_message(kernels: Kernels) -> None:
+    message = kernels.library.lbnn_status_message
+    message.restype = ctypes.c_char_p
+    assert [message(code) for code in (0, -128, 77)] == [b"ok", b"unknown status", b"unknown status"]
+    for code, word in ((-1, b"pointer"), (-2, b"an input is not finite"), (-3, b"an output is not finite")):
+        assert word in message(code)
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+UNTOUCHED = np.float32(-77.0)
+
+
+def fenced(count: int) -> np.ndarray:
+    """Room for `count` floats and as much behind it that no kernel may touch."""
+    return np.full(count + max(count, 16), UNTOUCHED, np.float32)
+
+
+def assert_fence(count: int, *arrays: np.ndarray) -> None:
+    for array in arrays:
+        assert not (array[:count] == UNTOUCHED).any() and (array[count:] == UNTOUCHED).all()
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3, 5, 7, 9, 15, 33])
+def test_a_linear_layer_writes_nothing_beyond_its_outputs(kernels: Kernels, outputs: int) -> None:
+    weight, mean, var = random(outputs, 3), fenced(outputs), fenced(outputs)
+    kernels("lbnn_linear", random(3), positive(3), pack_weights(weight, weight**2), mean, var, 3, outputs)
+    assert_fence(outputs, mean, var)
+
+
+@pytest.mark.parametrize("case", [case for case in CONVOLUTIONS if case[3] % 4], ids=str)
+def test_a_convolution_writes_nothing_beyond_its_outputs(kernels: Kernels, case: tuple[Any, ...]) -> None:
+    s, true = conv_shape(case), convolution(case)
+    for name, shape in (("lbnn_conv2d", s), (conv_kernel(s), s), ("lbnn_conv2d_small", small_shape(s))):
+        mean, var = fenced(true.true_mean.size), fenced(true.true_mean.size)
+        kernels(name, true.mean, true.var, true.packed, mean, var, shape)
+        assert_fence(true.true_mean.size, mean, var)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 9])
+def test_activations_and_head_write_nothing_beyond_their_elements(kernels: Kernels, n: int) -> None:
+    for name, numbers in (("lbnn_leaky_relu", (0.1,)), ("lbnn_leaky_relu_clamped", (0.1, 3.0))):
+        mean, var = fenced(n), fenced(n)
+        mean[:n], var[:n] = random(n), positive(n)
+        kernels(name, mean, var, n, *numbers)
+        assert_fence(n, mean, var)
+    mean, var = fenced(n), fenced(n)
+    kernels("lbnn_variance_head", random(2 * n), positive(2 * n), mean, var, n)
+    assert_fence(n, mean, var)
+
+
+# ---- builds --------------------------------------------------------------------------------------
+
+
+def _network(run: Callable[..., int]) -> bytes:
+    """The bytes of a small network that uses every kernel with sums, an activation and the head."""
+    case = (3, 6, 7, 10, (3, 3), (1, 1), (1, 1), (1, 1), 1)
+    s = conv_shape(case)
+    w = pack_weights(random(10, 27), positive(10, 27), random(10), positive(10))
+    e, v = random(3, 6, 7), positive(3, 6, 7)
+    outputs = []
+    for name, shape in (("lbnn_conv2d", s), ("lbnn_conv2d_3x3", s), ("lbnn_conv2d_small", small_shape(s))):
+        mean, var = empty(10, 6, 7)
+        run(name, e, v, w, mean, var, shape)
+        run("lbnn_leaky_relu", mean, var, mean.size, 0.1)
+        run("lbnn_leaky_relu_clamped", mean, var, mean.size, 0.1, 3.0)
+        out_mean, out_var = empty(14)
+        dense = pack_weights(random(14, 420), positive(14, 420), random(14), positive(14))
+        run("lbnn_linear", mean, var, dense, out_mean, out_var, 420, 14)
+        run("lbnn_variance_head", out_mean, out_var, out_mean, out_var, 7)
+        outputs.append(mean.tobytes() + var.tobytes() + out_mean.tobytes() + out_var.tobytes())
+    assert len(set(outputs)) == 1
+    return outputs[0]
+
+
+def test_strict_builds_agree_in_every_bit(folder: Path) -> None:
+    results = {
+        name: _network(compile_kernels(command + " -DLBNN_STRICT", folder)) for name, command in STRICT_BUILDS.items()
+    }
+    assert len(set(results.values())) == 1, {name: hash(value) for name, value in results.items()}
+
+
+def test_mean_only_gives_the_same_means_and_stores_no_variance(folder: Path) -> None:
+    kernels = compile_kernels("gcc -std=c99 -O1", folder)
+    plain = compile_kernels("gcc -std=c99 -O1 -DLBNN_MEAN_ONLY", folder)
+    s, e, v = conv_shape(CONVOLUTIONS[2]), random(3, 5, 7), positive(3, 5, 7)
+    w = pack_weights(random(6, 27), positive(6, 27), random(6), positive(6))
+    pool = PoolShape(6, 5, 7, 2, 3, 2, 2, 2, 2, 0, 0, 1)
+    means = []
+    for run in (kernels, plain):
+        mean, var = empty(6, 5, 7)
+        run("lbnn_conv2d", e, v, w, mean, var, s)
+        run("lbnn_add", mean, var, mean, var, mean, var, mean.size)
+        run("lbnn_affine", mean, var, random(6), random(6), 6, 35)
+        out_mean, out_var = empty(6, 2, 3)
+        run("lbnn_avg_pool", mean, var, out_mean, out_var, pool)
+        assert np.isnan(var).all() == np.isnan(out_var).all() == (run is plain)
+        means.append(out_mean.tolist())
+        for head in (("lbnn_variance_head", mean, positive(6)), ("lbnn_variance_head_point", mean)):
+            out_mean, out_var = empty(3)
+            run(*head, out_mean, out_var, 3)
+            assert np.isnan(out_var).all() == (run is plain)
+            means.append(out_mean.tolist())
+    assert means[:3] == means[3:]
+
+
+@pytest.mark.parametrize("flags", ["-DLBNN_STRICT -ffast-math", "-DLBNN_BLOCK=5", "-DLBNN_ABI_TEST"])
+def test_impossible_options_are_compile_errors(flags: str, tmp_path: Path) -> None:
+    source = tmp_path / "wrong.c"
+    source.write_text('#ifdef LBNN_ABI_TEST\n#define LBNN_EXPECT_ABI 999\n#endif\n#include "lbnn.h"\n')
+    command = [need("gcc"), "-std=c99", *flags.split(), f"-I{ROOT / 'c_runtime'}", "-fsyntax-only", str(source)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode != 0 and "#error" in result.stderr
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m3", "cortex-m4"])
+def test_arm_code_needs_sqrtf_alone_and_no_double(core: str, tmp_path: Path) -> None:
+    compiler = need("arm-none-eabi-gcc")
+    hard = ["-mfpu=fpv4-sp-d16", "-mfloat-abi=hard"] if core == "cortex-m4" else ["-mfloat-abi=soft"]
+    path = tmp_path / "kernels.o"
+    flags = [f"-mcpu={core}", "-mthumb", *hard, "-std=c99", "-O2", "-fno-math-errno", "-DLBNN_KERNEL="]
+    files = [f"-I{ROOT / 'c_runtime'}", "-c", str(SOURCE), "-o", str(path)]
+    subprocess.run([compiler, *flags, *WARNINGS.split(), *files], check=True)
+    undefined = {line.split()[-1] for line in _nm(path, "-u")}
+    helpers = {name for name in undefined if name.startswith("__aeabi_")}
+    assert undefined - helpers <= {"sqrtf", "memcpy", "memset", "memmove", "__gnu_thumb1_case_uqi"}
+    assert not {name for name in helpers if name.startswith(("__aeabi_d", "__aeabi_l", "__aeabi_f2d"))}
+    assert not [line for line in _nm(path) if line.split()[-2] in "dDbBC"]
+
+
+def _nm(path: Path, *options: str) -> list[str]:
+    command = [need("arm-none-eabi-nm"), *options, str(path)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()

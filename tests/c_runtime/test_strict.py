@@ -1,0 +1,420 @@
+"""LBNN_STRICT: the same bits on this host and on every emulated core, kernel by kernel and for whole models.
+
+Every build here asks for fused multiply-add (-std=gnu99 with gcc, -ffp-contract=on with clang and zig), at different
+levels of optimisation and widths of a block: the option has to hold whatever the compiler would like. A NaN counts as
+equal to any other, since its sign and payload are the processor's own; a prediction never returns one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lbnn import nn as bnn
+from lbnn.device.devices import UnicornMachine, link_for_core, run_model
+from lbnn.device.toolchains import BOARDS, CORES, TOOLCHAINS, CompileError
+from lbnn.exporters.c import COptions, export_c
+from lbnn.exporters.c.footprint import KERNELS
+from lbnn.exporters.c.pack import ConvShape, PoolShape, SmallConvShape, pack_weights, small_shape
+from lbnn.model.file import read_model
+from places import ROOT, need
+
+SOURCE = ROOT / "tests/c/all_kernels.c"
+INPUTS = 100_000  # numbers that a kernel reads as its input: means, variances, points
+FUSING = ("-DLBNN_STRICT", "-std=gnu99")
+
+HOSTS = {
+    "gcc-O3-native": ("gcc", "-O3", "-march=native"),
+    "gcc-Os-scalar": ("gcc", "-Os", "-march=native", "-DLBNN_NO_SIMD"),
+    "clang-O3-native": ("clang", "-O3", "-march=native", "-ffp-contract=on"),
+    "zig-O2": ("zig", "-O2", "-ffp-contract=on"),
+}
+ARM_CORES = [name for name, core in CORES.items() if core.unicorn and not core.riscv]
+REFERENCE = "gcc-O3-native"
+BUILDS = [(core, compiler) for core in ARM_CORES for compiler in ("zig", "gcc")]
+MODEL_INPUTS = 1000
+MODEL_DEVICES = [
+    *("c-clang", "c-zig", "c-sanitized"),
+    *ARM_CORES,
+    *(f"{core}-gcc" for core in ARM_CORES),
+    *(board for board in BOARDS if "riscv" not in board),
+    *(core for core in CORES if CORES[core].riscv),
+]
+TOOLS = {
+    "c-clang": ("clang",),
+    **{f"{core}-gcc": ("arm-none-eabi-gcc",) for core in ARM_CORES},
+    **dict.fromkeys(BOARDS, ("arm-none-eabi-gcc", "qemu-system-arm")),
+}
+
+
+# ---- inputs ----------------------------------------------------------------------------------------
+
+Array = np.ndarray[Any, np.dtype[np.float32]]
+
+
+def mixed(rng: np.random.Generator, *shape: int) -> Array:
+    """Ordinary numbers, 30 orders of magnitude, denormals, huge ones, and zeros of both signs, side by side."""
+    kinds = rng.integers(0, 5, shape)
+    sizes = [rng.normal(size=shape), 10.0 ** rng.uniform(-20, 10, shape), 10.0 ** rng.uniform(-45, -38, shape)]
+    sizes += [10.0 ** rng.uniform(14, 18, shape), np.zeros(shape)]
+    return np.copysign(np.choose(kinds, sizes), rng.normal(size=shape)).astype(np.float32)
+
+
+def tame(rng: np.random.Generator, *shape: int) -> Array:
+    """One scale for the whole array, so that every term of a sum matters."""
+    return (rng.normal(size=shape) * 10.0 ** rng.choice([-42, -18, -3, 0, 0, 0, 3, 9])).astype(np.float32)
+
+
+def values(rng: np.random.Generator, *shape: int) -> Array:
+    return (mixed if rng.random() < 0.3 else tame)(rng, *shape)
+
+
+def spread(rng: np.random.Generator, *shape: int) -> Array:
+    """Variances: any size, often that of ordinary values."""
+    return np.abs(values(rng, *shape))
+
+
+# ---- calls of kernels: arrays, structures and numbers in the order of the C arguments ---------------
+
+Arguments = list[Any]
+
+
+def pointwise(*arguments: Any) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+    """One call; a function of the generator and the count stands for an array."""
+
+    def calls(rng: np.random.Generator) -> Iterator[Arguments]:
+        yield [argument(rng, INPUTS) if callable(argument) else argument for argument in arguments]
+
+    return calls
+
+
+def positive(rng: np.random.Generator, count: int) -> Array:
+    """Variances beside `mixed` means: a third of the ratios E / sigma within 15 of zero."""
+    return np.abs(mixed(rng, count))
+
+
+def near(rng: np.random.Generator, count: int) -> Array:
+    return (rng.normal(size=count) * 4.0).astype(np.float32)
+
+
+def unit(rng: np.random.Generator, count: int) -> Array:
+    return rng.exponential(size=count).astype(np.float32)
+
+
+def nothing(_: np.random.Generator, count: int) -> Array:
+    return np.zeros(count, np.float32)
+
+
+def activation(*numbers: float) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+    def calls(rng: np.random.Generator) -> Iterator[Arguments]:
+        n = INPUTS // 4 + 1  # an odd number, so that a vector is left incomplete
+        yield [near(rng, n), unit(rng, n), n, *numbers]
+        yield [mixed(rng, n), positive(rng, n), n, *numbers]
+
+    return calls
+
+
+def linear(point: bool) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+    def calls(rng: np.random.Generator) -> Iterator[Arguments]:
+        for number in range(INPUTS // 500 + 1):
+            inputs, outputs = 500, (1, 2, 3, 11)[number % 4]
+            means = [values(rng, inputs)] if point else [values(rng, inputs), spread(rng, inputs)]
+            yield [*means, weights(rng, outputs, inputs), *results(outputs), inputs, outputs]
+
+    return calls
+
+
+def weights(rng: np.random.Generator, outputs: int, *inputs: int, groups: int = 1) -> Array:
+    shape = (outputs, *inputs)
+    mean, var = rng.normal(size=shape).astype(np.float32), rng.exponential(size=shape).astype(np.float32)
+    return pack_weights(mean, var, values(rng, outputs), spread(rng, outputs), groups)
+
+
+def results(size: int) -> list[Array]:
+    return [np.full(size, -7.0, np.float32) for _ in range(2)]
+
+
+def conv(point: bool, *shapes: ConvShape) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+    def calls(rng: np.random.Generator) -> Iterator[Arguments]:
+        given = 0
+        while given < INPUTS:
+            s = shapes[int(rng.integers(len(shapes)))]
+            size = s.in_channels * s.in_height * s.in_width
+            means = [values(rng, size)] if point else [values(rng, size), spread(rng, size)]
+            given += size * len(means)
+            kernel = (s.in_channels // s.groups, s.kernel_height, s.kernel_width)
+            packed = weights(rng, s.out_channels, *kernel, groups=s.groups)
+            yield [*means, packed, *results(s.out_channels * s.out_height * s.out_width), s]
+
+    return calls
+
+
+def small(*shapes: ConvShape) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+    """The calls of lbnn_conv2d with the shape in its small form."""
+
+    def calls(rng: np.random.Generator) -> Iterator[Arguments]:
+        yield from ([*arguments, small_shape(s)] for *arguments, s in conv(False, *shapes)(rng))
+
+    return calls
+
+
+def pool(point: bool, shape: PoolShape) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+    def calls(rng: np.random.Generator) -> Iterator[Arguments]:
+        size = shape.channels * shape.in_height * shape.in_width
+        outputs = results(shape.channels * shape.out_height * shape.out_width)
+        yield (
+            [mixed(rng, size), outputs[0], shape] if point else [mixed(rng, size), positive(rng, size), *outputs, shape]
+        )
+
+    return calls
+
+
+def same(channels: int, height: int, width: int, out: int, kernel: int, groups: int = 1) -> ConvShape:
+    pad = kernel // 2
+    return ConvShape(channels, height, width, out, height, width, kernel, kernel, 1, 1, pad, pad, 1, 1, groups)
+
+
+ODD = ConvShape(2, 9, 10, 3, 5, 12, 2, 3, 2, 1, 1, 3, 1, 2, 1)
+GROUPED = ConvShape(4, 6, 5, 10, 6, 5, 3, 3, 1, 1, 1, 1, 1, 1, 2)
+POOLED = PoolShape(10, 100, 100, 34, 34, 3, 3, 3, 3, 1, 1, 0)
+HALVED = PoolShape(10, 100, 100, 50, 50, 2, 2, 2, 2, 0, 0, 1)
+CHANNELS = 100
+
+
+def per_channel(rng: np.random.Generator, _: int) -> Array:
+    return values(rng, CHANNELS)
+
+
+CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
+    "lbnn_linear": linear(point=False),
+    "lbnn_linear_point": linear(point=True),
+    "lbnn_conv2d": conv(False, ODD, GROUPED),
+    "lbnn_conv2d_point": conv(True, ODD, GROUPED),
+    "lbnn_conv2d_3x3": conv(False, same(4, 8, 9, 2, 3), same(1, 5, 4, 10, 3)),
+    "lbnn_conv2d_3x3_point": conv(True, same(4, 8, 9, 2, 3), same(1, 5, 4, 10, 3)),
+    "lbnn_conv2d_1x1": conv(False, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1)),
+    "lbnn_conv2d_1x1_point": conv(True, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1)),
+    "lbnn_conv2d_small": small(ODD, GROUPED),
+    "lbnn_depthwise_3x3": conv(False, same(6, 7, 9, 6, 3, groups=6)),
+    "lbnn_depthwise_3x3_point": conv(True, same(6, 7, 9, 6, 3, groups=6)),
+    "lbnn_avg_pool": pool(False, POOLED),
+    "lbnn_avg_pool_point": pool(True, POOLED),
+    "lbnn_avg_pool_2x2": pool(False, HALVED),
+    "lbnn_avg_pool_2x2_point": pool(True, HALVED),
+    "lbnn_leaky_relu": activation(0.01),
+    "lbnn_leaky_relu_clamped": activation(0.01, 3.0),
+    "lbnn_leaky_relu_point": pointwise(mixed, INPUTS, 0.1),
+    "lbnn_affine": pointwise(mixed, positive, per_channel, per_channel, CHANNELS, INPUTS // CHANNELS),
+    "lbnn_affine_point": pointwise(mixed, per_channel, per_channel, CHANNELS, INPUTS // CHANNELS),
+    "lbnn_add": pointwise(mixed, positive, mixed, positive, nothing, nothing, INPUTS),
+    "lbnn_add_points": pointwise(mixed, mixed, nothing, INPUTS),
+    "lbnn_shift": pointwise(mixed, positive, mixed, nothing, nothing, INPUTS),
+    "lbnn_copy": pointwise(mixed, nothing, INPUTS),
+    "lbnn_concat": pointwise(mixed, nothing, 10, INPUTS // 20, INPUTS // 10),
+    "lbnn_pad": pointwise(mixed, lambda rng, n: nothing(rng, 2 * n), 10, 100, 100, 1, 2, 0, 3),
+    "lbnn_lift": pointwise(mixed, INPUTS),
+    "lbnn_variance_head": pointwise(mixed, positive, nothing, nothing, INPUTS // 4),
+    "lbnn_variance_head_point": pointwise(near, nothing, nothing, INPUTS // 2),
+    "lbnn_is_finite": pointwise(mixed, INPUTS),
+    "lbnn_is_variance": pointwise(positive, INPUTS),
+    "lbnn_emit": pointwise(mixed, positive, nothing, nothing, INPUTS),
+}
+
+
+# ---- machines: what all arrays hold after a call ----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Host:
+    """The kernels in this process."""
+
+    library: ctypes.CDLL
+
+    def call(self, name: str, arguments: Arguments) -> list[Array]:
+        arrays = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        getattr(self.library, name)(*map(_c_argument, arrays))
+        return [array for array in arrays if isinstance(array, np.ndarray)]
+
+
+def _c_argument(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.ctypes.data_as(ctypes.c_void_p)
+    if isinstance(value, ConvShape | PoolShape):
+        members, kind = astuple(value), ctypes.c_uint16 if isinstance(value, SmallConvShape) else ctypes.c_int
+        return ctypes.byref((kind * len(members))(*members))
+    return ctypes.c_float(value) if isinstance(value, float) else ctypes.c_int(value)
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """The kernels on a core."""
+
+    machine: UnicornMachine
+
+    def call(self, name: str, arguments: Arguments) -> list[Array]:
+        self.machine.free_buffers()
+        placed = [self._place(argument) for argument in arguments]
+        self.machine.call(name, *placed)
+        pairs = zip(placed, arguments, strict=True)
+        return [self.machine.read(at, array.size) for at, array in pairs if isinstance(array, np.ndarray)]
+
+    def _place(self, value: Any) -> Any:
+        if isinstance(value, ConvShape | PoolShape):
+            value = np.array(astuple(value), np.uint16 if isinstance(value, SmallConvShape) else np.int32)
+        if not isinstance(value, np.ndarray):
+            return value
+        address = self.machine.alloc(value.size)
+        self.machine.write(address, value)
+        return address
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("strict")
+
+
+@lru_cache(maxsize=8)
+def host(name: str, folder: Path) -> Host:
+    compiler, *flags = HOSTS[name]
+    if compiler != "zig":
+        need(compiler)
+    given = (*FUSING, *flags, "-DLBNN_KERNEL=")
+    path = TOOLCHAINS[compiler].compile_shared([SOURCE], folder / f"{name}.so", given, [ROOT / "c_runtime"])
+    return Host(ctypes.CDLL(str(path)))
+
+
+@lru_cache(maxsize=16)
+def emulated(core: str, compiler: str, folder: Path) -> Emulated:
+    if compiler == "gcc":
+        need("arm-none-eabi-gcc")
+    contract = () if compiler == "gcc" else ("-ffp-contract=on",)
+    given = (*FUSING, *contract, "-DLBNN_KERNEL=")
+    out, include = folder / f"{core}-{compiler}.elf", [ROOT / "c_runtime"]
+    return Emulated(
+        UnicornMachine(link_for_core(CORES[core], [SOURCE], out, sorted(CALLS), given, include, compiler), CORES[core])
+    )
+
+
+@lru_cache(maxsize=64)
+def calls(name: str, folder: Path) -> list[tuple[Arguments, list[Array]]]:
+    """The arguments of each call and what its arrays hold afterwards."""
+    reference = host(REFERENCE, folder)
+    return [(arguments, reference.call(name, arguments)) for arguments in CALLS[name](np.random.default_rng(1))]
+
+
+def bits(array: Array) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    return np.where(np.isnan(array), np.uint32(0x7FC00000), array.view(np.uint32))
+
+
+def assert_same_bits(machine: Host | Emulated, name: str, folder: Path, every: int = 1) -> None:
+    for arguments, wanted in calls(name, folder)[::every]:
+        for got, want in zip(machine.call(name, arguments), wanted, strict=True):
+            different = np.flatnonzero(bits(got) != bits(want))
+            assert not different.size, (name, different.size, got[different[:4]], want[different[:4]])
+
+
+def test_every_kernel_is_here() -> None:
+    assert set(CALLS) == set(KERNELS) - {"lbnn_status_message"}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_each_kernel_gets_a_hundred_thousand_inputs(name: str, folder: Path) -> None:
+    given = [a for arguments, _ in calls(name, folder) for a in arguments if isinstance(a, np.ndarray)]
+    assert sum(array.size for array in given) >= INPUTS
+
+
+@pytest.mark.parametrize("build", [name for name in HOSTS if name != REFERENCE])
+def test_compilers_of_the_host_agree(build: str, folder: Path) -> None:
+    for name in CALLS:
+        assert_same_bits(host(build, folder), name, folder)
+
+
+@pytest.mark.parametrize(("core", "compiler"), BUILDS)
+def test_cores_compute_the_bits_of_the_host(core: str, compiler: str, folder: Path) -> None:
+    """Soft float takes a hundred instructions an operation: linear layers and convolutions get every tenth call."""
+    machine = emulated(core, compiler, folder)
+    for name in CALLS:
+        sums = name.startswith(("lbnn_linear", "lbnn_conv", "lbnn_depthwise"))
+        assert_same_bits(machine, name, folder, every=10 if sums and not CORES[core].hard_float else 1)
+
+
+# ---- whole models ----------------------------------------------------------------------------------
+
+
+def mlp() -> tuple[Any, tuple[int, ...]]:
+    return bnn.Sequential(
+        bnn.Linear(4, 9), bnn.LeakyReLU(0.01), bnn.Linear(9, 5), bnn.ReLU(), bnn.Linear(5, 4), bnn.VarianceHead()
+    ), (4,)
+
+
+def cnn() -> tuple[Any, tuple[int, ...]]:
+    return bnn.Sequential(
+        bnn.Conv2d(1, 2, 3, padding=1),
+        bnn.LeakyReLU(0.1),
+        bnn.AvgPool2d(2),
+        bnn.Conv2d(2, 3, 3),
+        bnn.LeakyReLU(0.1, clamp=3.0),
+        bnn.Flatten(),
+        bnn.Linear(3, 2),
+    ), (1, 6, 6)
+
+
+def predictions(device: str, folder: Path, inputs: Array, *flags: str) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    result = run_model(device, folder, "net", inputs, flags=(*FUSING, *flags))
+    assert not result.status.any() and np.isfinite(result.mean).all() and np.isfinite(result.variance).all()
+    return np.concatenate([result.mean, result.variance], axis=1).view(np.uint32)
+
+
+@pytest.fixture(scope="module", params=[mlp, cnn], ids=["mlp", "cnn"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Array, Any]:
+    """A folder of generated C, a thousand inputs, and what gcc computes for them here."""
+    torch.manual_seed(5)
+    network, shape = request.param()
+    folder = export_c(read_model(network, shape), tmp_path_factory.mktemp("model") / "c", COptions(name="net"))
+    rng = np.random.default_rng(2)
+    inputs = np.stack([values(rng, int(np.prod(shape))) for _ in range(MODEL_INPUTS)])
+    need("gcc")
+    return folder, inputs, predictions("c-gcc", folder, inputs, "-O3", "-march=native")
+
+
+def test_a_thousand_inputs_give_a_thousand_answers(model: tuple[Path, Array, Any]) -> None:
+    assert len(np.unique(model[2], axis=0)) > 0.7 * MODEL_INPUTS  # tiny inputs give the answer for zero
+
+
+@pytest.mark.parametrize("device", MODEL_DEVICES)
+def test_a_model_gives_the_same_bits_on_every_device(device: str, model: tuple[Path, Array, Any]) -> None:
+    folder, inputs, wanted = model
+    for tool in TOOLS.get(device, ()):
+        need(tool)
+    assert np.array_equal(predictions(device, folder, inputs), wanted)
+
+
+def test_fast_math_is_refused(tmp_path: Path) -> None:
+    """The option cannot be kept there, so it does not compile."""
+    for compiler in ("gcc", "clang"):
+        need(compiler)
+        with pytest.raises(CompileError, match="without -ffast-math"):
+            flags = ("-DLBNN_STRICT", "-ffast-math")
+            TOOLCHAINS[compiler].compile_shared([SOURCE], tmp_path / "no.so", flags, [ROOT / "c_runtime"])
+
+
+def test_without_the_option_the_bits_may_differ(folder: Path) -> None:
+    """Which is why there is one: this build fuses multiply and add."""
+    machine = plain_m4(folder)
+    with pytest.raises(AssertionError):
+        assert_same_bits(machine, "lbnn_linear", folder)
+
+
+def plain_m4(folder: Path) -> Emulated:
+    need("arm-none-eabi-gcc")
+    core, given = CORES["cortex-m4"], ("-std=gnu99", "-DLBNN_KERNEL=")
+    elf = link_for_core(core, [SOURCE], folder / "plain.elf", ["lbnn_linear"], given, [ROOT / "c_runtime"], "gcc")
+    return Emulated(UnicornMachine(elf, core))

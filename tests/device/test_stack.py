@@ -1,0 +1,160 @@
+"""The stack and work memory that a folder states, before any compiler has seen it, against what runs really take."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import measure_kernels
+from c_models import Zoo, mlp
+from lbnn import nn as bnn
+from lbnn.device.devices import DeviceResult, EmulationFault, run_model
+from lbnn.exporters.c import COptions, export_c
+from lbnn.exporters.c.footprint import KERNELS
+from lbnn.model.file import read_model
+from places import need
+
+
+class Residual(nn.Module):
+    """A sum and a concatenation around linear layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = bnn.Sequential(bnn.Linear(6, 6), bnn.ReLU())
+        self.head = bnn.Sequential(bnn.Linear(12, 4), bnn.VarianceHead())
+
+    def forward(self, x: Any) -> Any:
+        y = self.inner(x)
+        return self.head(bnn.cat([x + y, y]))
+
+
+def cnn() -> nn.Module:
+    return bnn.Sequential(
+        bnn.Conv2d(1, 4, 3, padding=1),
+        bnn.LeakyReLU(0.1),
+        bnn.AvgPool2d(2),
+        bnn.Conv2d(4, 6, 3, padding=1),
+        bnn.LeakyReLU(0.1),
+        bnn.Flatten(),
+        bnn.Linear(96, 3),
+    )
+
+
+def separable() -> nn.Module:
+    return bnn.Sequential(bnn.Conv2d(4, 4, 3, padding=1, groups=4), bnn.LeakyReLU(0.1), bnn.Conv2d(4, 6, 1))
+
+
+MODELS: dict[str, Any] = {
+    "mlp": lambda: (mlp(4, 9, 3, 1), (4,)),
+    "cnn": lambda: (cnn(), (1, 8, 8)),
+    "residual": lambda: (Residual(), (6,)),
+    "zoo": lambda: (Zoo(), (2, 8, 8)),
+}
+# The options of each export: with and without input variance, for size, and with weights in a file of their own.
+CASES: list[tuple[str, dict[str, Any]]] = [
+    *((name, {"input_variance": variance}) for name in MODELS for variance in (False, True)),
+    *((name, {"optimize": "size"}) for name in MODELS),
+    ("mlp", {"weights": "binary", "input_variance": True}),
+]
+SOFT_FLOAT_STACK = 48  # of the compiler's own routines: no -fstack-usage speaks of them
+Export = tuple[Path, dict[str, Any]]
+
+
+def export(name: str, options: dict[str, Any], out: Path) -> Export:
+    torch.manual_seed(4)
+    return export_c(read_model(*MODELS[name]()), out, COptions(name="net", **options)), options
+
+
+def title(case: Any) -> str:
+    name, options = case
+    return " ".join([name, *(f"{key}={value}" for key, value in options.items() if value)])
+
+
+@pytest.fixture(scope="module", params=CASES, ids=title)
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Export:
+    name, options = request.param
+    return export(name, options, tmp_path_factory.mktemp(name) / "c")
+
+
+def painted(device: str, exported: Export, *flags: str) -> DeviceResult:
+    """A run on memory that was painted before: inputs take every branch of the kernels, far out and near zero."""
+    need("arm-none-eabi-gcc")
+    folder, options = exported
+    sizes = [[0.0], [1.0], [30.0], [1e5]]
+    inputs = (np.random.default_rng(0).normal(size=(4, input_len(folder))) * sizes).astype(np.float32)
+    return run_model(device, folder, "net", inputs, inputs**2 if options.get("input_variance") else None, flags)
+
+
+def input_len(folder: Path) -> int:
+    line = next(line for line in (folder / "net.h").read_text().splitlines() if "NET_INPUT_LEN" in line)
+    return int(line.split()[2])
+
+
+def stated(exported: Export, key: str = "stack_bytes") -> int:
+    return int(json.loads((exported[0] / "net_footprint.json").read_text())[key])
+
+
+@pytest.mark.parametrize("level", ["-O2", "-Os"])
+def test_a_run_on_a_cortex_m4f_takes_no_more_stack_than_the_footprint_states(level: str, exported: Export) -> None:
+    result = painted("cortex-m4-gcc", exported, level)
+    assert result.stack_bytes and result.stack_bound and not result.stack_bound.unknown
+    assert result.stack_bytes <= result.stack_bound.bytes <= stated(exported)
+    assert result.stack_bytes >= result.stack_bound.bytes - 16, "the call graph's deepest path is one that runs"
+
+
+@pytest.mark.parametrize("device", ["cortex-m0-gcc", "cortex-m4-gcc"])
+@pytest.mark.parametrize("level", ["-O2", "-Os"])
+def test_the_statement_holds_where_the_compiler_is_asked_for_small_code(
+    device: str, level: str, tmp_path: Path
+) -> None:
+    """LBNN_OPTIMIZE_SIZE makes special convolutions call the general one, which takes more stack than they do."""
+    torch.manual_seed(4)
+    options = {"input_variance": True}
+    folder = export_c(read_model(separable(), (4, 6, 6)), tmp_path / "c", COptions(name="net", **options))
+    result = painted(device, (folder, options), level, "-DLBNN_OPTIMIZE_SIZE")
+    assert result.stack_bytes and result.stack_bytes <= stated((folder, options))
+
+
+@pytest.mark.parametrize("device", ["cortex-m0-gcc", "cortex-m3-gcc", "cortex-m7-gcc", "cortex-m33-gcc"])
+def test_the_statement_holds_on_the_other_cores(device: str, exported: Export) -> None:
+    """Where float is software its routines come on top."""
+    own = SOFT_FLOAT_STACK if device in ("cortex-m0-gcc", "cortex-m3-gcc") else 0
+    result = painted(device, exported)
+    assert result.stack_bytes and result.stack_bytes <= stated(exported) + own
+
+
+def test_without_optimisation_the_statement_does_not_hold(exported: Export) -> None:
+    """At -O0 every number of an inlined formula has a place of its own: kilobytes, as docs/devices.md says."""
+    stack = painted("cortex-m4-gcc", exported, "-O0").stack_bytes
+    assert stack and stated(exported) < stack < 8192
+
+
+@pytest.mark.parametrize("device", ["c", "cortex-m4-gcc"])
+def test_the_work_memory_is_used_to_its_last_float_and_no_further(device: str, exported: Export) -> None:
+    result = painted(device, exported)
+    assert result.work_used == result.work_bytes == stated(exported, "work_bytes")
+
+
+@pytest.mark.parametrize("device", ["c", "cortex-m4-gcc"])
+def test_a_write_beyond_the_work_memory_is_found(device: str, tmp_path: Path) -> None:
+    folder, options = export("mlp", {}, tmp_path / "c")
+    header = folder / "net.h"
+    length = stated((folder, options), "work_bytes") // 4
+    header.write_text(re.sub(rf"(NET_WORK_LEN\s+){length}", rf"\g<1>{length - 1}", header.read_text()))
+    with pytest.raises(EmulationFault, match=rf"writes work\[{length - 1}\], but it has {length - 1} floats"):
+        painted(device, (folder, options))
+
+
+def test_the_table_of_kernels_holds_for_the_compiler_that_is_here() -> None:
+    need("arm-none-eabi-gcc")
+    measured = measure_kernels.table(["cortex-m0", "cortex-m4"])
+    assert set(measured) == set(KERNELS)
+    more = {name: found for name, found in measured.items() if any(map(int.__gt__, found, KERNELS[name]))}
+    assert not more, "run tools/bench/measure_kernels.py"

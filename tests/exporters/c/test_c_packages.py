@@ -1,0 +1,159 @@
+"""Packages for Arduino, PlatformIO, ESP-IDF and Zephyr: their own files are well-formed and their sources compile."""
+
+import json
+import re
+
+import pytest
+
+from c_models import STRICT, WARNINGS, export, run
+from lbnn.exporters.c import PACKAGES
+from places import need
+
+ARDUINO_STUB = """#pragma once
+#include <stddef.h>
+struct SerialStub {
+    void begin(long) {}
+    void print(const char *) {}
+    void print(double, int) {}
+    void println(const char *) {}
+    void println(double, int) {}
+};
+extern SerialStub Serial;
+void delay(unsigned long);
+"""
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory):
+    base = tmp_path_factory.mktemp("packages")
+    return {package: export("gas_sensor", base / package, package=package) for package in PACKAGES}
+
+
+def files(folder):
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def yaml(text):
+    """The little of YAML that these files use: `key: value`, indented by two."""
+    found, path = {}, []
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip())
+        key, value = re.fullmatch(r'\s*([\w-]+):\s*"?(.*?)"?', line).groups()
+        path = [*path[: indent // 2], key]
+        found[".".join(path)] = value
+    return found
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_sources_of_a_package_compile_alone(packages, tmp_path, package):
+    need("gcc")
+    folder = packages[package]
+    sources = sorted(folder.glob("src/*.c"))
+    assert [path.name for path in sources] == ["gas_sensor.c", "gas_sensor_selftest.c"]
+    main = tmp_path / "main.c"
+    main.write_text(
+        '#include "gas_sensor.h"\nstatic float work[GAS_SENSOR_WORK_LEN];\n'
+        "int main(void) { return gas_sensor_selftest(work); }\n"
+    )
+    include = folder / ("include" if (folder / "include").exists() else "src")
+    run("gcc", *STRICT, f"-I{include}", main, *sources, "-o", tmp_path / "a.out", "-lm")
+    run(tmp_path / "a.out")
+    assert "gas_sensor_footprint.json" in files(folder) and "example_main.c" not in files(folder)
+
+
+def test_an_arduino_library_has_its_properties_and_a_sketch(packages):
+    folder = packages["arduino"]
+    lines = (folder / "library.properties").read_text().splitlines()
+    properties = dict(line.split("=", 1) for line in lines)
+    wanted = {"name", "version", "author", "maintainer", "sentence", "paragraph", "category", "url", "architectures"}
+    assert wanted <= set(properties) and all(properties.values())
+    assert properties["name"] == "gas_sensor" and re.fullmatch(r"\d+\.\d+\.\d+", properties["version"])
+    assert properties["includes"] == "gas_sensor.h" and properties["architectures"] == "*"
+    assert properties["category"] in ("Data Processing",)
+    assert "examples/gas_sensor_example/gas_sensor_example.ino" in files(folder)
+
+
+@pytest.mark.parametrize("variance", [False, True])
+def test_the_arduino_sketch_compiles_as_cpp(packages, tmp_path, variance):
+    need("g++")
+    folder = export("gas_sensor", tmp_path / "library", package="arduino", input_variance=variance)
+    (tmp_path / "Arduino.h").write_text(ARDUINO_STUB)
+    sketch = next(folder.glob("examples/*/*.ino"))
+    # The Arduino builder puts this include before the sketch.
+    (tmp_path / "sketch.cpp").write_text(f'#include <Arduino.h>\n#include "{sketch}"\n')
+    run("g++", "-std=c++11", *WARNINGS, f"-I{tmp_path}", f"-I{folder / 'src'}", "-c", "sketch.cpp", cwd=tmp_path)
+
+
+def test_a_platformio_library_is_described_in_json(packages):
+    folder = packages["platformio"]
+    data = json.loads((folder / "library.json").read_text())
+    assert data["name"] == "gas_sensor" and re.fullmatch(r"\d+\.\d+\.\d+", data["version"])
+    assert len(data["description"]) <= 255
+    assert data["build"]["srcDir"] == data["build"]["includeDir"] == "src" and data["headers"] == "gas_sensor.h"
+    for example in data["examples"]:
+        assert {f"{example['base']}/{name}" for name in example["files"]} <= files(folder)
+
+
+def test_an_esp_idf_component_registers_its_sources(packages):
+    folder = packages["esp-idf"]
+    text = (folder / "CMakeLists.txt").read_text()
+    (call,) = re.findall(r"idf_component_register\((.*?)\)", text, re.DOTALL)
+    sources = re.findall(r'"(src/[^"]+)"', call)
+    assert sources == ["src/gas_sensor.c", "src/gas_sensor_selftest.c"] and set(sources) <= files(folder)
+    assert re.search(r'INCLUDE_DIRS "include"', call) and "include/gas_sensor.h" in files(folder)
+    component = yaml((folder / "idf_component.yml").read_text())
+    assert component["version"] == "1.0.0" and component["dependencies.idf"] == ">=4.4"
+
+
+def test_a_zephyr_module_names_its_build_and_its_switch(packages):
+    folder = packages["zephyr"]
+    module = yaml((folder / "zephyr/module.yml").read_text())
+    assert module["name"] == "gas_sensor"
+    assert module["build.cmake"] == "zephyr" and module["build.kconfig"] == "zephyr/Kconfig"
+    assert re.search(r"^config LBNN_GAS_SENSOR\n\tbool ", (folder / "zephyr/Kconfig").read_text(), re.MULTILINE)
+    cmake = (folder / "zephyr/CMakeLists.txt").read_text()
+    assert "if(CONFIG_LBNN_GAS_SENSOR)" in cmake
+    sources = re.findall(r"\$\{CMAKE_CURRENT_LIST_DIR\}/\.\./(src/\S+)", cmake)
+    assert len(sources) == 2 and set(sources) <= files(folder)
+
+
+STUBS = {
+    "esp-idf": (
+        ".",
+        "function(idf_component_register)\n"
+        '  cmake_parse_arguments(A "" "INCLUDE_DIRS" "SRCS" ${ARGN})\n'
+        "  add_library(component STATIC ${A_SRCS})\n"
+        "  target_include_directories(component PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/${A_INCLUDE_DIRS})\n"
+        "  set(COMPONENT_LIB component PARENT_SCOPE)\n"
+        "endfunction()\n",
+    ),
+    "zephyr": (
+        "zephyr",
+        "set(CONFIG_LBNN_GAS_SENSOR y)\n"
+        "macro(zephyr_include_directories)\n  include_directories(${ARGN})\nendmacro()\n"
+        "macro(zephyr_library_named name)\n  set(LIBRARY ${name})\nendmacro()\n"
+        "macro(zephyr_library_compile_options)\n  add_compile_options(${ARGN})\nendmacro()\n"
+        "macro(zephyr_library_sources)\n  add_library(${LIBRARY} STATIC ${ARGN})\nendmacro()\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("package", STUBS)
+def test_the_build_file_of_a_package_builds_its_sources(packages, tmp_path, package):
+    """With stand-ins for the functions that ESP-IDF and Zephyr provide."""
+    cmake = need("cmake")
+    subfolder, stubs = STUBS[package]
+    project = f"cmake_minimum_required(VERSION 3.13)\nproject(test C)\n{stubs}"
+    (tmp_path / "CMakeLists.txt").write_text(f"{project}add_subdirectory({packages[package] / subfolder} model)\n")
+    run(cmake, "-S", tmp_path, "-B", tmp_path / "build")
+    run(cmake, "--build", tmp_path / "build")
+    assert list((tmp_path / "build").rglob("*.a"))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_can_hold_a_single_file(tmp_path, package):
+    folder = export("gas_sensor", tmp_path / "out", package=package, single_file=True)
+    assert {name for name in files(folder) if re.match(r"(src|include)/", name)} in (
+        {"src/gas_sensor.c", "src/gas_sensor.h"},
+        {"src/gas_sensor.c", "include/gas_sensor.h"},
+    )

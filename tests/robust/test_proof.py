@@ -1,0 +1,77 @@
+"""Frama-C has no alarm at kernels of each kind, and alarms at faults put into copies of them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import prove
+from lbnn.exporters.c.footprint import KERNELS
+from places import need
+
+Goal = prove.Goal
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frama_c() -> None:
+    need("frama-c")
+
+
+# A proof of each kind, and the functions of the runtime that it must have gone through.
+SHORT = {
+    Goal("lbnn_linear", "4", "finite"): 15,
+    Goal("lbnn_conv2d_1x1", "8", "finite"): 9,
+    Goal("lbnn_avg_pool", "size", "any bits"): 3,
+    Goal("lbnn_leaky_relu", "8", "finite"): 13,
+    Goal("lbnn_variance_head", "8", "any bits"): 11,
+    Goal("lbnn_emit", "8", "any bits"): 5,
+    Goal("mlp_predict", "8", "any bits"): 21,
+}
+
+
+@pytest.mark.parametrize("goal", SHORT, ids=lambda goal: f"{goal.name}-{goal.build}-{goal.inputs}")
+def test_a_kernel_has_no_alarm(goal: prove.Goal) -> None:
+    proof = prove.prove(goal, define="-DPROVE_SHORT")
+    assert not proof.alarms
+    assert len(proof.runtime) == SHORT[goal], sorted(proof.runtime)
+
+
+# kernel, inputs, header, text, fault, what EVA must say
+FAULTS = {
+    "one input too many": ("lbnn_linear", "finite", "lbnn_sums.h", "n > 0; n--", "n >= 0; n--", "mem_access"),
+    "one output too few": ("lbnn_copy", "finite", "lbnn_pointwise.h", "i < n; i++", "i < n - 1; i++", "initialized"),
+    "an unguarded conversion": (
+        *("lbnn_variance_head", "any bits", "lbnn_math.h"),
+        *("lbnn_lanes_select(lbnn_lanes_less(least, x), x, least)", "x", "precondition of lbnn_exp2"),
+    ),
+    "a body that EVA does not see": (
+        *("lbnn_lift", "finite", "lbnn_pointwise.h"),
+        *(
+            "lbnn_lift(float *var, int n)",
+            "lbnn_lift(float *var, int n);\nvoid other(float *var, int n)",
+            "not analysed",
+        ),
+    ),
+    "a negative variance": ("lbnn_avg_pool", "finite", "lbnn_pool.h", "scale * scale * sum", "-scale * sum", ">= 0"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_seeded_fault_alarms(fault: str, tmp_path: Path) -> None:
+    name, inputs, header, text, changed, alarm = FAULTS[fault]
+    runtime = shutil.copytree(prove.RUNTIME, tmp_path / "runtime")
+    source = (runtime / header).read_text()
+    assert text in source
+    (runtime / header).write_text(source.replace(text, changed))
+    proof = prove.prove(Goal(name, "8", inputs), runtime=runtime, define="-DPROVE_SHORT")
+    assert [line for line in proof.alarms if alarm in line]
+
+
+def test_every_kernel_has_a_proof() -> None:
+    harnesses = "".join(path.read_text() for path in prove.HARNESSES.glob("*.c"))
+    proved = set(re.findall(r"^void prove_(lbnn_\w+)\(void\)", harnesses, re.MULTILINE))
+    assert proved == set(KERNELS) | {"lbnn_exp2"}
+    assert {goal.name for goal in prove.goals()} == proved | set(prove.MODEL_ENTRIES)

@@ -1,0 +1,61 @@
+"""Trains one small network from three data sources, alone or in every process that torchrun starts."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+from lbnn import nn as bnn
+from lbnn.train.fit import fit
+
+
+def data(rows: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(rows, 1, generator=generator, dtype=torch.float64)
+    return x, torch.sin(3 * x) + 0.1 * torch.randn(rows, 1, generator=generator, dtype=torch.float64)
+
+
+def draw(generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.rand(7, 1, generator=generator, dtype=torch.float64)
+    return x, x + 0.1 * torch.randn(7, 1, generator=generator, dtype=torch.float64)
+
+
+def loader() -> DataLoader:
+    """Sharded by its own sampler: every process sees half of each batch of 8."""
+    dataset = TensorDataset(*data(32, 1))
+    if not dist.is_initialized():
+        return DataLoader(dataset, 8)
+    return DataLoader(dataset, 4, sampler=DistributedSampler(dataset, shuffle=False))
+
+
+# 33 rows in batches of 8 leave a last batch of one row: the second process trains on none.
+SOURCES: dict[str, Any] = {
+    "pair": lambda: (data(33, 1), {"batch_size": 8}),
+    "sampler": lambda: (draw, {"steps_per_epoch": 4}),
+    "loader": lambda: (loader(), {}),
+}
+
+
+def train(source: str) -> dict[str, Any]:
+    """The history and the final weights."""
+    torch.manual_seed(0)
+    model = bnn.Sequential(bnn.Linear(1, 4), bnn.LeakyReLU(0.1), bnn.Linear(4, 1)).double()
+    wrapped = DistributedDataParallel(model) if dist.is_initialized() else model
+    batches, options = SOURCES[source]()
+    result = fit(wrapped, batches, epochs=6, validation=data(50, 2), patience=3, progress=False, **options)
+    flat = torch.cat([p.detach().flatten() for p in model.parameters()])
+    validation = [value for _, value in result.validation]
+    weight = [e.kl_weight for e in result.epochs]
+    return {"loss": result.loss, "validation": validation, "kl_weight": weight, "weights": flat.tolist()}
+
+
+if __name__ == "__main__":
+    dist.init_process_group("gloo")
+    histories = {source: train(source) for source in SOURCES}
+    Path(sys.argv[1], f"rank{dist.get_rank()}.json").write_text(json.dumps(histories))
+    dist.destroy_process_group()

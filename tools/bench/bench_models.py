@@ -1,0 +1,74 @@
+"""Writes the benchmark models M1 to M5, always with the same weights: python tools/bench/bench_models.py out/bench."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import lbnn
+from lbnn import nn as bnn
+
+SLOPE = 0.1
+
+
+def mlp(*widths: int) -> nn.Module:
+    """Linear layers with a leaky-ReLU between them."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(widths):
+        layers += [bnn.Linear(inputs, outputs), bnn.LeakyReLU(SLOPE)]
+    return bnn.Sequential(*layers[:-1])
+
+
+def cnn() -> nn.Module:
+    """Two convolutions, each followed by a leaky-ReLU and pooling: 94,720 multiplications."""
+    return bnn.Sequential(
+        bnn.Conv2d(1, 8, 3, padding=1), bnn.LeakyReLU(SLOPE), bnn.AvgPool2d(2),
+        bnn.Conv2d(8, 16, 3, padding=1), bnn.LeakyReLU(SLOPE), bnn.AvgPool2d(2),
+        bnn.Flatten(), bnn.Linear(256, 10),
+    )  # fmt: skip
+
+
+def separable_cnn() -> nn.Module:
+    """A convolution of stride 2, then one that is depthwise and one that is pointwise: 61,152 multiplications."""
+    return bnn.Sequential(
+        bnn.Conv2d(1, 8, 3, stride=2, padding=1), bnn.LeakyReLU(SLOPE),
+        bnn.Conv2d(8, 8, 3, padding=1, groups=8), bnn.LeakyReLU(SLOPE),
+        bnn.Conv2d(8, 16, 1), bnn.LeakyReLU(SLOPE), bnn.AvgPool2d(2),
+        bnn.Flatten(), bnn.Linear(784, 10),
+    )  # fmt: skip
+
+
+# name -> what it is, the shape of its input, and how it is built
+MODELS: dict[str, tuple[str, tuple[int, ...], Callable[[], nn.Module]]] = {
+    "m1": ("MLP 16-64-64-1", (16,), lambda: mlp(16, 64, 64, 1)),
+    "m2": ("CNN on 1x16x16", (1, 16, 16), cnn),
+    "m3": ("MLP 1-128-1", (1,), lambda: mlp(1, 128, 1)),
+    "m4": ("depthwise-separable CNN on 1x28x28", (1, 28, 28), separable_cnn),
+    "m5": ("MLP 784-256-10", (784,), lambda: mlp(784, 256, 10)),
+}
+
+
+def build(name: str) -> nn.Module:
+    """The model `name`, untrained."""
+    _, _, make = MODELS[name]
+    torch.manual_seed(list(MODELS).index(name))
+    return make()
+
+
+def write(folder: Path) -> list[Path]:
+    """Every model as a file in `folder`."""
+    return [
+        lbnn.save(build(name), folder / f"{name}.pt", shape, name=name, metadata={"title": title})
+        for name, (title, shape, _) in MODELS.items()
+    ]
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else "out/bench")
+    target.mkdir(parents=True, exist_ok=True)
+    print(*write(target), sep="\n")

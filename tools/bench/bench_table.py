@@ -1,0 +1,136 @@
+"""Prints the table of the benchmark models M1 to M5 as Markdown; with --update FILE also puts it into that file."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench_models import MODELS, write
+from lbnn.base.terminal import kilobytes, progress, thousands
+from lbnn.exporters.onnx.plain import plain_onnx
+from lbnn.graph.passes import prepare
+from lbnn.measure import bench, peers
+from lbnn.measure.bench import Bench, Row
+from lbnn.measure.timing import Time
+from lbnn.model.file import read_model
+
+CORE = "cortex-m4-gcc"
+BEGIN, END = "<!-- table: make bench -->", "<!-- end of table -->"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One model: its benchmark and the instructions of its plain network by emx-onnx-cgen."""
+
+    bench: Bench
+    emx_plain: int | None
+
+    def row(self, backend: str) -> Row | None:
+        """The row of a backend, if it was measured."""
+        return next((row for row in self.bench.rows if row.backend == backend), None)
+
+
+def measure(path: Path) -> Column:
+    """All columns need, in one run."""
+    wanted = ("torch", "onnx", "c", CORE, *bench.PEERS)
+    names = [name for name in bench.choose(None)[0] if name in wanted]
+    found = bench.run(path, names)
+    if "emx-onnx-cgen" not in names:
+        return Column(found, None)
+    model = read_model(path)
+    proto = plain_onnx(prepare(model.graph, input_variance=False))
+    plain = peers.count_emx(proto, bench.ordinary_inputs(model), bench.DEVICE_FLAGS)
+    return Column(found, plain.instructions)
+
+
+def _core(cell: Callable[[Row], str]) -> Callable[[Column], str]:
+    return lambda column: cell(row) if (row := column.row(CORE)) else "-"
+
+
+def _emx(column: Column) -> str:
+    row = column.row("emx-onnx-cgen")
+    return thousands(row.cost.instructions) if row else "-"
+
+
+def _against_onnx(backend: str, which: Callable[[Row], Time | None]) -> Callable[[Column], str]:
+    """How many times faster than onnxruntime."""
+
+    def cell(column: Column) -> str:
+        row = column.row(backend)
+        time = which(row) if row else None
+        return f"{1.0 / time.ratio:.3g}" if time and time.ratio else "-"
+
+    return cell
+
+
+def _microseconds(column: Column) -> str:
+    row = column.row("c")
+    return f"{row.batch.microseconds:.3g}" if row and row.batch else "-"
+
+
+def _passes(column: Column) -> str:
+    return thousands(column.bench.sampling.passes) if column.bench.sampling else "-"
+
+
+def _replaced(column: Column) -> str:
+    sampling = column.bench.sampling
+    return ("" if sampling.resolved else "over ") + thousands(sampling.same_accuracy) if sampling else "-"
+
+
+def _price(column: Column) -> str:
+    cost = bench.sampled_cost(column.bench)
+    return f"{cost:.0f}" if cost else "-"
+
+
+LINES: dict[str, Callable[[Column], str]] = {
+    "**instructions, mean and variance**": _core(lambda row: f"**{thousands(row.cost.instructions)}**"),
+    "the plain network by the same kernels": _core(
+        lambda row: thousands(row.plain.instructions if row.plain else None)
+    ),
+    "emx-onnx-cgen, mean and variance": _emx,
+    "emx-onnx-cgen, plain network": lambda column: thousands(column.emx_plain),
+    "flash": _core(lambda row: kilobytes(row.flash_bytes)),
+    "of it code and tables": _core(lambda row: kilobytes(row.cost.code_bytes)),
+    "RAM with stack": _core(lambda row: kilobytes(row.ram_bytes)),
+    "**host, batch 1: times faster than onnxruntime**": _against_onnx("c", lambda row: row.one),
+    "IREE": _against_onnx("iree", lambda row: row.one),
+    "torch, eager": _against_onnx("torch", lambda row: row.one),
+    f"**host, batch {bench.BATCH}: times faster than onnxruntime**": _against_onnx("c", lambda row: row.batch),
+    "microseconds a prediction there": _microseconds,
+    f"Monte Carlo passes for a variance to {bench.STANDARD_ERROR:.0%}": _passes,
+    "their instructions, times ours": _price,
+    "Monte Carlo passes as accurate as one of ours": _replaced,
+}
+
+
+def table(columns: dict[str, Column]) -> str:
+    """The models side by side."""
+    heads = [f"{name.upper()}: {MODELS[name][0]}" for name in columns]
+    lines = [["", *heads], ["---", *("---:" for _ in heads)]]
+    lines += [[label, *map(cell, columns.values())] for label, cell in LINES.items()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def update(path: Path, text: str) -> None:
+    """Puts the table between its marks."""
+    old = path.read_text()
+    path.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: f"{BEGIN}\n{text}\n{END}", old, flags=re.DOTALL))
+
+
+def main() -> None:
+    """Measures every model, the small ones first in the table as in the list."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {path.stem: path for path in write(Path(folder))}
+        with progress("models", list(paths)) as names:
+            text = table({name: measure(paths[name]) for name in names})
+    print(text)
+    if sys.argv[1:2] == ["--update"]:
+        update(Path(sys.argv[2]), text)
+
+
+if __name__ == "__main__":
+    main()

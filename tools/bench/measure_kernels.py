@@ -1,0 +1,78 @@
+"""Prints the table KERNELS of lbnn/exporters/c/footprint.py: the most code and stack of each kernel on Cortex-M.
+
+    python tools/bench/measure_kernels.py
+
+Needs arm-none-eabi-gcc. The library routines for float on cores without a floating-point unit are not included.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from lbnn.base import resources
+from lbnn.device.elf import stack_bound
+from lbnn.device.toolchains import CORES, STACK_FLAGS
+
+GCC = "arm-none-eabi-gcc"
+MEASURED = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
+LEVELS = tuple((level, *size) for level in ("-O2", "-Os") for size in ((), ("-DLBNN_OPTIMIZE_SIZE",)))
+KERNEL = re.compile(r"^LBNN_KERNEL [\w *]*?(lbnn_\w+)\(", re.MULTILINE)
+
+
+def main() -> None:
+    """Prints the table."""
+    print("KERNELS: dict[str, tuple[int, int]] = {")
+    for name, (code, stack) in sorted(table().items()):
+        print(f'    "{name}": ({code}, {stack}),')
+    print("}")
+
+
+def table(cores: Sequence[str] = MEASURED) -> dict[str, tuple[int, int]]:
+    """The most that each kernel takes as a function of its own."""
+    most: dict[str, tuple[int, int]] = {}
+    for core in cores:
+        for level in LEVELS:
+            for name, found in measure((*CORES[core].gcc, *level)).items():
+                most[name] = tuple(map(max, found, most.get(name, (0, 0))))  # type: ignore[assignment]
+    return most
+
+
+def measure(flags: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+    """Bytes of code and of stack by kernel."""
+    headers = sorted(path.name for path in resources.folder("c_runtime").glob("*.h"))
+    names = [name for header in headers for name in KERNEL.findall(resources.header(header))]
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "all.c"
+        source.write_text("#define LBNN_KERNEL\n" + "".join(f'#include "{header}"\n' for header in headers))
+        include = f"-I{resources.folder('c_runtime')}"
+        options = ("-std=c99", "-fno-math-errno", *STACK_FLAGS, *flags, include)
+        subprocess.run((GCC, *options, "-c", source, "-o", source.with_suffix(".o")), check=True, cwd=folder)
+        listing = subprocess.run(
+            ("arm-none-eabi-nm", "-S", source.with_suffix(".o")), check=True, capture_output=True, text=True
+        ).stdout
+        sizes = {name: int(size, 16) for size, name in re.findall(r"^\w+ (\w+) [tT] ([\w.]+)$", listing, re.MULTILINE)}
+        graph = source.with_suffix(".ci")
+        return {
+            name: (code_bytes(name, sizes, graph.read_text(), names), stack_bound([graph], name).bytes)
+            for name in names
+        }
+
+
+def code_bytes(name: str, sizes: dict[str, int], graph: str, kernels: list[str]) -> int:
+    """A kernel and the functions it calls that are no kernels themselves."""
+    edges = re.findall(r'edge: \{ sourcename: "(?:[^":]*:)?([^":]+)" targetname: "(?:[^":]*:)?([^":]+)"', graph)
+    reached, found = {name}, [name]
+    while found:
+        caller = found.pop()
+        inner = {callee for source, callee in edges if source == caller and callee in sizes and callee not in kernels}
+        found += inner - reached
+        reached |= inner
+    return sum(sizes[function] for function in reached)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Builds and runs generated C with every compiler, language, level and word size, and prints what held.
+
+    python tools/check/matrix.py
+
+A cell is ok if the build has no warning, both self-tests pass and the predictions keep the parity contract. Below it:
+which Pythons of this machine accept our source.
+"""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from lbnn.base.terminal import print_table, progress
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main() -> None:
+    """Prints both tables; status 1 if anything fails."""
+    sys.path.insert(0, str(ROOT / "tests" / "support"))
+    builds, versions = importlib.import_module("test_compilers"), importlib.import_module("test_python_versions")
+    rows = compiler_rows(builds)
+    print_table(("compiler", "machine", "language", *builds.LEVELS), rows, "generated C")
+    print()
+    pythons = [(number, program, accepts(program, versions.SOURCES)) for number, program in versions.PYTHONS.items()]
+    print_table(("python", "program", "source"), pythons, "our source")
+    sys.exit(any("fails" in row for row in [*rows, *pythons]))
+
+
+def compiler_rows(builds: Any) -> list[tuple[str, ...]]:
+    """A row for each compiler, machine and language."""
+    every = [f"{c}/{m}/{language}" for c in builds.COMPILERS for m in builds.MACHINES for language in builds.LANGUAGES]
+    with tempfile.TemporaryDirectory() as folder, progress("building", every) as names:
+        for model in builds.MODELS:
+            builds.export(model, Path(folder) / model)
+        return [(*words, *levels(builds, Path(folder), *words)) for name in names for words in [name.split("/")]]
+
+
+def levels(builds: Any, folder: Path, compiler: str, machine: str, language: str) -> list[str]:
+    """What came of each level."""
+    if not shutil.which(compiler):
+        return ["missing"] * len(builds.LEVELS)
+    return [outcome(builds, folder, compiler, machine, language, level) for level in builds.LEVELS]
+
+
+def outcome(builds: Any, folder: Path, *choice: str) -> str:
+    """One build and run."""
+    try:
+        builds.try_out(folder, *choice)
+    except AssertionError as error:
+        lines = [line for line in str(error).splitlines() if "error:" in line] or [str(error)]
+        print(f"{' '.join(choice)}: {lines[0]}", file=sys.stderr)
+        return "fails"
+    return "ok"
+
+
+def accepts(program: str, sources: list[Path]) -> str:
+    """Whether a Python compiles all sources without a warning and has all that they use of its library."""
+    command = [program, "-I", "-B", str(ROOT / "tests" / "support" / "python_probe.py"), *map(str, sources)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    print(done.stdout.strip() + done.stderr, file=sys.stderr, end="")
+    return "fails" if done.returncode else "ok"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""Proves with Frama-C's EVA that C kernels and two whole models stay inside memory and the range of numbers.
+
+    python tools/check/prove.py                       all kernels in all builds, ten minutes of one core
+    python tools/check/prove.py --only lbnn_linear    some of them
+
+tests/proof holds a function prove_NAME for each kernel, with intervals for its inputs. A proof is one run of EVA with
+no alarm and no open check; it is void if the kernel's body was not analysed or the function never returns. Exits 1 if
+a proof fails or if a function of the runtime was analysed by none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from lbnn.exporters.c.footprint import KERNELS
+
+ROOT = Path(__file__).resolve().parents[2]
+HARNESSES = ROOT / "tests/proof"
+RUNTIME = ROOT / "c_runtime"
+MODELS = ROOT / "tests/golden/c"
+
+BUILDS = {"8": "-DLBNN_BLOCK=8", "4": "-DLBNN_BLOCK=4", "size": "-DLBNN_OPTIMIZE_SIZE"}
+# What is looked for: with finite inputs any result that is not finite, with all bit patterns all other alarms.
+INPUTS = {"finite": ("non-finite", ""), "any bits": ("none", "-DPROVE_ANY_BITS")}
+MODEL_ENTRIES = ("mlp_predict", "cnn_predict")
+# Kernels that are the same code in every build.
+SCALAR = {"lbnn_leaky_relu", "lbnn_leaky_relu_clamped"}
+# The divisions of the clamped form need the relation between a tail and its moments, which no interval holds.
+NOT_FINITE = {"lbnn_leaky_relu_clamped"}
+# Called for what is left of a block, of which LBNN_OPTIMIZE_SIZE leaves nothing (LBNN_WHOLE_BLOCKS).
+DEAD = {("lbnn_conv_pixel_one", "size"), ("lbnn_sum_run", "size")}
+OPTIONS = (
+    *("-eva-precision", "0", "-eva-auto-loop-unroll", "2000", "-eva-slevel", "20000"),
+    *("-eva-slevel-function", "lbnn_leaky_relu_point:0", "-eva-subdivide-non-linear", "8"),
+    *("-machdep", "gcc_x86_32", "-eva-no-show-progress", "-no-unicode"),
+)
+PROVED = {"Valid", "Considered valid", "Dead"}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One function prove_NAME, in one build, with one kind of inputs."""
+
+    name: str
+    build: str
+    inputs: str
+
+    @property
+    def is_model(self) -> bool:
+        """A whole model, not a kernel."""
+        return self.name in MODEL_ENTRIES
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What EVA said: statements (reached, all) by function analysed, functions defined, and what it could not prove."""
+
+    goal: Goal
+    functions: dict[str, tuple[int, int]]
+    defined: frozenset[str]
+    alarms: tuple[str, ...]
+
+    @property
+    def runtime(self) -> dict[str, tuple[int, int]]:
+        """The functions of the runtime alone."""
+        return {name: counts for name, counts in self.functions.items() if name.startswith("lbnn_")}
+
+
+def goals(only: Iterable[str] = ()) -> list[Goal]:
+    """Every proof, or those of the names in `only`."""
+    names = [*KERNELS, "lbnn_exp2"]
+    finite = [Goal(n, build, "finite") for build in BUILDS for n in names if n not in NOT_FINITE and _once(n, build)]
+    any_bits = [Goal(n, "8", "any bits") for n in KERNELS]
+    models = [Goal(n, "8", inputs) for n in MODEL_ENTRIES for inputs in INPUTS]
+    chosen = set(only)
+    return [goal for goal in (*finite, *any_bits, *models) if not chosen or goal.name in chosen]
+
+
+def _once(name: str, build: str) -> bool:
+    return build == "8" or name not in SCALAR
+
+
+def prove(goal: Goal, runtime: Path = RUNTIME, define: str = "") -> Proof:
+    """Runs EVA; `define` is given to the preprocessor (PROVE_SHORT: fewer boxes)."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.csv"
+        done = subprocess.run(command(goal, runtime, define, report), capture_output=True, text=True, check=False)
+        if done.returncode or not report.exists():
+            raise RuntimeError(f"frama-c failed on {goal}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        rows = list(csv.DictReader(report.read_text().splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
+    functions = _functions(done.stdout)
+    return Proof(goal, functions, _defined(done.stdout), (*_void(goal, functions, done.stdout), *_unproved(goal, rows)))
+
+
+def command(goal: Goal, runtime: Path, define: str, report: Path) -> list[str]:
+    """The command line of Frama-C."""
+    special, inputs = INPUTS[goal.inputs]
+    folders = f"-I{HARNESSES} -I{runtime} -I{MODELS}"
+    split = f"split_less:0,lbnn_emit:0,{goal.name}:0" if goal.is_model else "split_less:0,lbnn_emit:0"
+    contract = () if goal.name == "lbnn_exp2" else ("-eva-use-spec", "lbnn_exp2")
+    source = HARNESSES / ("models.c" if goal.is_model else "kernels.c")
+    return [
+        *("frama-c", "-eva", *OPTIONS, "-eva-split-return-function", split, *contract),
+        *("-warn-special-float", special, "-main", f"prove_{goal.name}"),
+        f"-cpp-extra-args={folders} -DLBNN_NO_SIMD {BUILDS[goal.build]} {inputs} {define}",
+        *(str(source), "-then", "-report-csv", str(report), "-then", "-metrics", "-metrics-eva-cover"),
+    ]
+
+
+def _functions(log: str) -> dict[str, tuple[int, int]]:
+    found = re.findall(r"^ *(\w+): (\d+) stmts out of (\d+)", log, re.MULTILINE)
+    return {name: (int(reached), int(total)) for name, reached, total in found}
+
+
+def _defined(log: str) -> frozenset[str]:
+    listing = log.partition("Defined functions")[2].partition("Specified-only")[0]
+    return frozenset(re.findall(r"\b(lbnn_\w+) \(\d+ calls?\)", listing))
+
+
+def _void(goal: Goal, functions: dict[str, tuple[int, int]], log: str) -> list[str]:
+    """What makes a run without alarms worth nothing."""
+    missing = [f"{goal.name} was not analysed"] if goal.name not in functions else []
+    endless = re.findall(r"Values at end of function (\w+):\s+NON TERMINATING", log)
+    return missing + [f"{name} does not return" for name in endless]
+
+
+def _unproved(goal: Goal, rows: list[dict[str, str]]) -> list[str]:
+    """Alarms and open checks; the promise of a contract is proved where its body is."""
+    promised = set() if goal.name == "lbnn_exp2" else {"lbnn_exp2"}
+    return [
+        f"{row['file']}:{row['line']}: {row['property kind']}: {row['property']} ({row['status']})"
+        for row in rows
+        if row["status"] not in PROVED and not (row["function"] in promised and row["property kind"] == "postcondition")
+    ]
+
+
+def never_analysed(proofs: list[Proof]) -> set[str]:
+    """Functions of the runtime that no proof analysed, build by build."""
+    missing = set()
+    for build in {proof.goal.build for proof in proofs}:
+        chosen = [proof for proof in proofs if proof.goal.build == build]
+        # Those that only SCALAR kernels call are analysed in the first build.
+        reached = {name for proof in chosen for name in proof.runtime} | (_scalar(proofs) if build != "8" else set())
+        unseen = {name for proof in chosen for name in proof.defined - reached if (name, build) not in DEAD}
+        missing |= {f"{name} ({build})" for name in unseen}
+    return missing
+
+
+def _scalar(proofs: list[Proof]) -> set[str]:
+    return {name for proof in proofs if proof.goal.name in SCALAR | {"lbnn_exp2"} for name in proof.runtime}
+
+
+def coverage(functions: dict[str, tuple[int, int]]) -> float:
+    """Statements reached of those in the functions, in percent."""
+    return 100.0 * sum(reached for reached, _ in functions.values()) / max(1, sum(n for _, n in functions.values()))
+
+
+def table(proofs: list[Proof]) -> Table:
+    """A row for each proof."""
+    grid = Table("proof", "build", "inputs", "functions", "statements", "alarms", box=None)
+    for proof in proofs:
+        goal, counts = proof.goal, proof.runtime
+        numbers = (str(len(counts)), f"{coverage(counts):.0f} %", str(len(proof.alarms)))
+        grid.add_row(goal.name, goal.build, goal.inputs, *numbers)
+    return grid
+
+
+def union(proofs: list[Proof]) -> dict[str, tuple[int, int]]:
+    """Of each function the most statements that one proof reached."""
+    most: dict[str, tuple[int, int]] = {}
+    for proof in proofs:
+        for name, counts in proof.runtime.items():
+            most[name] = max(counts, most.get(name, counts))
+    return most
+
+
+def main() -> int:
+    """Proves, prints the table and what failed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="kernels or models; default: all")
+    only = parser.parse_args().only
+    progress = Console(stderr=True)
+    proofs = [prove(goal) for goal in track(goals(only), "proving", console=progress, disable=not progress.is_terminal)]
+    Console(width=110).print(table(proofs))
+    failed = [f"{p.goal.name} ({p.goal.build}, {p.goal.inputs}): {alarm}" for p in proofs for alarm in p.alarms]
+    failed += [] if only else [f"{name}: analysed by no proof" for name in sorted(never_analysed(proofs))]
+    print("\n".join(failed))
+    counts = union(proofs)
+    partly = [f"{name} {reached} of {total}" for name, (reached, total) in sorted(counts.items()) if reached < total]
+    print("statements that no single proof reached together: " + ", ".join(partly))
+    print(
+        f"{len(proofs)} proofs, {len(counts)} functions, {coverage(counts):.1f} % of statements, {len(failed)} failures"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

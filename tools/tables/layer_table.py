@@ -1,0 +1,59 @@
+"""Writes the table of layers and backends into docs/layers.md, from the registry itself.
+
+python tools/tables/layer_table.py            # rewrites the table
+python tools/tables/layer_table.py --check    # exit status 1 if it is out of date
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from lbnn import nn as bnn
+from lbnn.exporters.c.calls import EMITTERS
+from lbnn.nn.base import Layer
+from lbnn.ops import OPS
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "layers.md"
+START, END = "<!-- table: tools/tables/layer_table.py -->\n", "<!-- end of table -->\n"
+
+
+def layer_classes() -> dict[str, type[Layer]]:
+    """Every public layer by name."""
+    classes = {name: getattr(bnn, name) for name in bnn.__all__}
+    return {
+        name: kind
+        for name, kind in sorted(classes.items())
+        if isinstance(kind, type) and issubclass(kind, Layer) and hasattr(kind, "op")
+    }
+
+
+def operators(kind: type[Layer]) -> list[str]:
+    """The operators of a layer: the one it is, its variants and their forms for known inputs."""
+    names = [name for name in OPS if name == kind.op or name.startswith(f"{kind.op}_clamped")]
+    forms = [OPS[name].point_form for name in names]
+    return [*names, *dict.fromkeys(form for form in forms if form)]
+
+
+def table() -> str:
+    """Markdown: a row for each layer."""
+    lines = ["| layer | operators | torch, numpy, ONNX | C |", "|---|---|---|---|"]
+    for name, kind in layer_classes().items():
+        ops = operators(kind)
+        listed = ", ".join(f"`{op}`" for op in ops)
+        kernels = "yes" if all(op in EMITTERS for op in ops) or kind.op == "batch_norm" else "no"
+        lines.append(f"| `{name}` | {listed} | yes | {'folded' if kind.op == 'batch_norm' else kernels} |")
+    return "\n".join(lines) + "\n"
+
+
+def rewritten(page: str) -> str:
+    """The page with the table of today."""
+    head, rest = page.split(START)
+    return head + START + table() + END + rest.split(END)[1]
+
+
+if __name__ == "__main__":
+    current = PAGE.read_text()
+    if "--check" in sys.argv:
+        sys.exit(current != rewritten(current))
+    PAGE.write_text(rewritten(current))
