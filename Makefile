@@ -57,10 +57,11 @@ prove: .venv/installed ## prove with Frama-C that every C kernel and two models 
 analyze: .venv/installed ## cppcheck with MISRA, clang-tidy and gcc -fanalyzer on the runtime and generated C
 	$(BIN)/python tools/check/analyze.py
 
-lint: .venv/installed ## check style and types
+lint: .venv/installed ## check style, types, and that imports point one way
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

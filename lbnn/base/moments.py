@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Generic, NamedTuple, TypeVar
 
-Array = TypeVar("Array")
+Part = TypeVar("Part")
 
 
-class Moments(NamedTuple, Generic[Array]):
+class Moments(NamedTuple, Generic[Part]):
     """Mean and variance of independent random elements: torch tensors, numpy arrays or symbols of a graph.
 
     A named tuple, so that `mean, var = model(x)` works and torch's wrappers (DataParallel, compile, vmap) see
     through it. `+`, `-` and `*` are those of independent random variables, not of tuples.
     """
 
-    mean: Array
-    var: Array
+    mean: Part
+    var: Part
 
     @property
     def std(self) -> Any:

@@ -9,7 +9,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from lbnn.device.devices import EmulationFault, Floats
+from lbnn.base.arrays import Floats
+from lbnn.device.devices import EmulationFault
 from lbnn.device.machines import run_program
 from lbnn.device.toolchains import Toolchain, model_flags, targets_folder
 

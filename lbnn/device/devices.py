@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
 from lbnn.device.elf import Sizes, SourceLines, StackBound, image_sizes, stack_bound
 from lbnn.device.machines import IMAGE_MEMORY, EmulationFault, ProgramRun, QemuBoard, UnicornMachine, run_program
@@ -57,8 +58,6 @@ __all__ = [
     "read_model",
     "run_model",
 ]
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)

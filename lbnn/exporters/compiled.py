@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import write_folder
 from lbnn.base.moments import Moments
@@ -24,7 +25,6 @@ from lbnn.ops import Shape
 if TYPE_CHECKING:
     from torch import nn
 
-Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 FAST = ("-O3", "-march=native")
 

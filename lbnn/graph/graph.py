@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from lbnn import ops
+from lbnn.base.arrays import Array
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.ops import Op, Shape
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 Param = Moments[Array] | Array
 
 INPUT = "input"

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from lbnn import ops
+from lbnn.base.arrays import Array
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph, Node
 from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
 from lbnn.ops.tail import numpy_tail_moments
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class NumpyNamespace:

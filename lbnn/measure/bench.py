@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import write_folder
 from lbnn.base.terminal import kilobytes, print_table, progress, thousands
@@ -30,7 +31,7 @@ from lbnn.measure import parity, peers, timing
 from lbnn.measure.inspection import inspect
 from lbnn.measure.layers import LayerCost, layer_costs, total
 from lbnn.measure.parity import Cost
-from lbnn.measure.timing import Clock, Floats, Time, clock
+from lbnn.measure.timing import Clock, Time, clock
 from lbnn.model.file import Model, load, read_model
 from lbnn.train.montecarlo import monte_carlo, samples_replaced
 

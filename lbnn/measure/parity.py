@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 
 from lbnn import ops
+from lbnn.base.arrays import AnyArray
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph, rebuild
 from lbnn.graph.reference import predict
 from lbnn.model.file import Model
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 FLOAT32_TOLERANCE = 1e-5
 LEAST_VARIANCE = float(np.finfo(np.float32).tiny)
@@ -36,8 +35,8 @@ LEAST_VARIANCE = float(np.finfo(np.float32).tiny)
 class Samples:
     """Inputs [n, *shape] in float32, optionally their variances, and what kind of input each is."""
 
-    mean: Array
-    var: Array | None
+    mean: AnyArray
+    var: AnyArray | None
     kinds: tuple[str, ...]
 
     def __getitem__(self, index: int) -> Samples:
@@ -63,8 +62,8 @@ class Cost:
 class Outcome:
     """A backend's answers for a batch, float32, and their cost."""
 
-    mean: Array
-    var: Array
+    mean: AnyArray
+    var: AnyArray
     cost: Cost = Cost()
 
 
@@ -92,7 +91,7 @@ def draw_samples(model: Model, count: int, seed: int, input_variance: bool = Fal
     rng = np.random.default_rng(seed)
     centre, spread = input_scale(model.graph)
     shape = model.graph.input.shape
-    makers: Sequence[tuple[str, Callable[[], Array]]] = (
+    makers: Sequence[tuple[str, Callable[[], AnyArray]]] = (
         ("ordinary", lambda: centre + spread * rng.normal(size=shape)),
         ("10x out", lambda: centre + 10.0 * spread * rng.normal(size=shape)),
         ("ordinary", lambda: centre + spread * rng.normal(size=shape)),
@@ -107,13 +106,13 @@ def draw_samples(model: Model, count: int, seed: int, input_variance: bool = Fal
     return Samples(mean, None if var is None else var.astype(np.float32), tuple(kind for kind, _ in kinds))
 
 
-def _spike(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def _spike(shape: tuple[int, ...], rng: np.random.Generator) -> AnyArray:
     x = np.zeros(shape)
     x.flat[rng.integers(x.size)] = 5.0 * rng.choice([-1.0, 1.0])
     return x
 
 
-def input_scale(graph: Graph) -> tuple[Array, Array]:
+def input_scale(graph: Graph) -> tuple[AnyArray, AnyArray]:
     """Centre and spread of ordinary inputs: what the first layer standardises, or 0 and 1."""
     first = graph.users[INPUT][0] if graph.users[INPUT] else None
     if first is None or not first.op.startswith("affine"):
@@ -123,7 +122,7 @@ def input_scale(graph: Graph) -> tuple[Array, Array]:
     return -shift / usable, np.abs(1.0 / usable)
 
 
-def errors(got: Outcome, want: Moments[Any]) -> tuple[Array, Array]:
+def errors(got: Outcome, want: Moments[Any]) -> tuple[AnyArray, AnyArray]:
     """Mean and variance error of every output element, [n, outputs]; infinite where the answer is not a number."""
     mean, var = (np.asarray(part, dtype=np.float64).reshape(len(got.mean), -1) for part in (got.mean, got.var))
     true_mean, true_var = (np.asarray(part).reshape(len(got.mean), -1) for part in want)
@@ -132,7 +131,7 @@ def errors(got: Outcome, want: Moments[Any]) -> tuple[Array, Array]:
     return mean_error, _ratio(np.abs(var - true_var), scale)
 
 
-def _ratio(error: Array, scale: Array) -> Array:
+def _ratio(error: AnyArray, scale: AnyArray) -> AnyArray:
     """error / scale; no error on nothing is none, any error on nothing and any NaN is infinite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         quotient = np.where(error == 0.0, 0.0, error / scale)

@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
 from lbnn.device.devices import UnicornMachine, link_for_core
 from lbnn.device.elf import image_sizes
 from lbnn.device.toolchains import CORES, cross_gcc
 from lbnn.graph import Graph, Node
 from lbnn.measure.parity import Cost
-from lbnn.measure.timing import Clock, Floats, Run
+from lbnn.measure.timing import Clock, Run
 
 CORE = CORES["cortex-m4"]
 SECONDS = 600

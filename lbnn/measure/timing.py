@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-Floats = np.ndarray[Any, np.dtype[np.float32]]
+from lbnn.base.arrays import Floats
+
 Run = Callable[[], Any]
 """Predicts one batch; inputs and outputs are where they were before."""
 Clock = Callable[[], float]

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 import lbnn.nn as bnn
+from lbnn.base.arrays import Array
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
-from lbnn.graph import INPUT, Array, Graph, GraphBuilder, Param
+from lbnn.graph import INPUT, Graph, GraphBuilder, Param
 from lbnn.nn.base import BayesianLayer, Layer
 from lbnn.ops import Shape
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-Array = npt.NDArray[np.float64]
+from lbnn.base.arrays import Array
 
 # Coefficients, highest power first; each denominator has a leading 1 that is not listed.
 # float32: relative error of rho 4e-7 on [0, 10.5], about what float32 rounding adds.

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError, one_line
 
-Array = np.ndarray[Any, np.dtype[np.float32]]
 Cells = list[str]
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
@@ -48,8 +48,8 @@ class Column:
 class Table:
     """Rows of numbers: inputs x [n, *shape], targets y [n, outputs]; `columns` are those of a CSV."""
 
-    x: Array
-    y: Array
+    x: Floats
+    y: Floats
     columns: tuple[Column, ...]
     targets: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ def _read_npz(path: Path, target: str | None) -> Table:
     return Table(x[good], y[good], (), names, notes)
 
 
-def _arrays(path: Path) -> tuple[Array, Array]:
+def _arrays(path: Path) -> tuple[Floats, Floats]:
     try:
         with zipfile.ZipFile(path) as archive:
             x, y = (_array(archive, name) for name in ("x", "y"))
@@ -136,7 +136,7 @@ def _arrays(path: Path) -> tuple[Array, Array]:
     return x, y
 
 
-def _array(archive: zipfile.ZipFile, name: str) -> Array:
+def _array(archive: zipfile.ZipFile, name: str) -> Floats:
     """One array, and nothing allocated for it before its type and shape are known to fit what the archive holds."""
     with archive.open(_member(archive, f"{name}.npy")) as file:
         version = np.lib.format.read_magic(file)
@@ -232,7 +232,7 @@ def _complete_rows(columns: Mapping[str, Cells]) -> tuple[dict[str, Cells], list
     return {name: [cell for cell, here in zip(columns[name], whole, strict=True) if here] for name in columns}, notes
 
 
-def _numbers(cells: Cells) -> Array | None:
+def _numbers(cells: Cells) -> Floats | None:
     """The cells as finite numbers, or None if one is not."""
     try:
         values = np.array([_number(cell) for cell in cells])
@@ -274,7 +274,7 @@ def _choose(kept: Mapping[str, Cells]) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _encode(column: Column, cells: Cells, notes: list[str]) -> Array:
+def _encode(column: Column, cells: Cells, notes: list[str]) -> Floats:
     """The inputs of one column, [n, inputs]; a category that the model does not know is 0 everywhere."""
     if column.levels:
         if unknown := sorted(set(cells) - set(column.levels)):

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.exporters.c import literals, names
-from lbnn.exporters.c.literals import Floats
 from lbnn.exporters.c.pack import (
     PACK,
     PAD,

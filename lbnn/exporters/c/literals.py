@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
-
-Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 
 def float32(values: Any, what: str) -> Floats:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float32]
+from lbnn.base.arrays import Floats
 
 PACK = 8
 """Outputs that share a row of packed weights; LBNN_PACK in lbnn_sums.h."""
@@ -17,13 +16,13 @@ PAD = PACK - 1
 
 
 def pack_weights(
-    weight_mean: FloatArray,
-    weight_var: FloatArray,
-    bias_mean: FloatArray | None = None,
-    bias_var: FloatArray | None = None,
+    weight_mean: Floats,
+    weight_var: Floats,
+    bias_mean: Floats | None = None,
+    bias_var: Floats | None = None,
     groups: int = 1,
     pad: int = PAD,
-) -> FloatArray:
+) -> Floats:
     """Packs a layer in PyTorch's layout (out, in / groups, *kernel) for lbnn_linear* and lbnn_conv2d*.
 
     Group after group, blocks of PACK outputs; a block is a row for the bias and one for each input, a
@@ -46,7 +45,7 @@ def least_pad(out_len: int, groups: int = 1) -> int:
     return -(out_len // groups) % PACK
 
 
-def _with_bias(weight: FloatArray, bias: FloatArray | None) -> FloatArray:
+def _with_bias(weight: Floats, bias: Floats | None) -> Floats:
     """(out, 1 + inputs): the bias is the weight of an input that is always 1."""
     rows = np.asarray(weight, dtype=np.float32).reshape(len(weight), -1)
     first = np.zeros(len(rows), np.float32) if bias is None else np.asarray(bias, np.float32)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lbnn.base.arrays import Array
 from lbnn.exporters.onnx.symbols import BATCH, Extents, Recorder, Symbol
 from lbnn.graph.reference import outer_product
 from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
@@ -20,7 +21,6 @@ from lbnn.ops.tail import TAIL_NODES, TAIL_WEIGHTS
 TINY = 1e-30
 """Far below the square root of the smallest float32: keeps 0/0 from arising and changes no other quotient."""
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 Term = tuple[Symbol, Array]
 
 

@@ -1,0 +1,80 @@
+"""The house rules: where modules lie, which way imports point, and that a name means one thing."""
+
+import ast
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from places import ROOT, TESTS
+
+PACKAGE = ROOT / "lbnn"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+MOST_LINES, MOST_LINES_OF_A_FUNCTION = 350, 40
+
+
+def test_nothing_lies_flat_in_the_package():
+    assert [path.name for path in PACKAGE.glob("*.py")] == ["__init__.py"]
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--no-logo"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env={"PYTHONPATH": str(folder)})
+
+
+@pytest.mark.parametrize(
+    ("module", "wrong"),
+    [
+        ("base/files.py", "lbnn.ops.linear"),
+        ("graph/passes.py", "lbnn.nn.base"),
+        ("train/metrics.py", "lbnn.device.cores"),
+        ("exporters/c/names.py", "lbnn.measure.parity"),
+    ],
+)
+def test_an_import_that_points_the_wrong_way_is_refused_and_both_modules_are_named(module, wrong, tmp_path):
+    shutil.copytree(PACKAGE, tmp_path / "lbnn", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    assert lint_imports(tmp_path).returncode == 0
+    with (tmp_path / "lbnn" / module).open("a") as file:
+        file.write(f"\n\ndef _lazily() -> None:\n    import {wrong}\n")
+    done = lint_imports(tmp_path)
+    assert done.returncode == 1
+    assert f"lbnn.{module.removesuffix('.py').replace('/', '.')} -> {wrong}" in done.stdout
+
+
+def public_names(path: Path) -> Iterator[str]:
+    """What a module defines at its top level, imports left out."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def test_no_public_name_is_defined_in_two_modules():
+    homes = defaultdict(set)
+    for path in MODULES:
+        for name in public_names(path):
+            if not name.startswith("_"):
+                homes[name].add(str(path.relative_to(ROOT)))
+    assert {name: sorted(paths) for name, paths in homes.items() if len(paths) > 1} == {}
+
+
+def test_modules_and_functions_are_short():
+    lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in MODULES}
+    assert {path: count for path, count in lines.items() if count >= MOST_LINES} == {}
+    long = {
+        f"{path.relative_to(ROOT)}:{node.name}": node.end_lineno - node.lineno + 1
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= MOST_LINES_OF_A_FUNCTION
+    }
+    assert long == {}
+
+
+def test_every_package_has_its_folder_of_tests():
+    packages = {path.parent.relative_to(PACKAGE) for path in MODULES} - {Path(".")}
+    assert [str(package) for package in sorted(packages) if not list((TESTS / package).glob("test_*.py"))] == []
