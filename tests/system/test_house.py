@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from places import ROOT, TESTS
 
 PACKAGE = ROOT / "lbnn"
@@ -76,5 +77,5 @@ def test_modules_and_functions_are_short():
 
 
 def test_every_package_has_its_folder_of_tests():
-    packages = {path.parent.relative_to(PACKAGE) for path in MODULES} - {Path(".")}
+    packages = {path.parent.relative_to(PACKAGE) for path in MODULES} - {Path()}
     assert [str(package) for package in sorted(packages) if not list((TESTS / package).glob("test_*.py"))] == []
