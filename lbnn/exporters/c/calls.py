@@ -30,8 +30,9 @@ from lbnn.exporters.c.pack import (
     small_shape,
 )
 from lbnn.graph import Graph, Node
-from lbnn.graph.plan import MEAN, VAR, WORK, Place, Plan
+from lbnn.graph.plan import WORK, Place, Plan
 from lbnn.ops import Shape
+from lbnn.ops.memory import MEAN, VAR
 
 # Suffixes of the model's own functions and arrays: no layer may take them.
 TAKEN = ("predict", "selftest", "weights", "input", "input_variance", "mean", "variance")

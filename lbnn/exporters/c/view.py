@@ -13,8 +13,8 @@ from lbnn.exporters.c import literals, names
 from lbnn.exporters.c.calls import Constant, Geometry, Line, Listing
 from lbnn.exporters.c.options import COptions
 from lbnn.exporters.c.selftest import golden
-from lbnn.graph.plan import MEAN, VAR
 from lbnn.model.file import Model
+from lbnn.ops.memory import MEAN, VAR
 
 MEMBERS = {
     "lbnn_conv_shape": "in channels, height, width; out channels, height, width; "
