@@ -25,7 +25,6 @@ from lbnn.base.errors import LbnnError
 from lbnn.model.archive import read_archive
 from lbnn.model.trace import check_shape
 from lbnn.ops import Shape
-from lbnn.ops.attributes import Attribute
 
 FORMAT = "lbnn"
 VERSION = 1
@@ -138,19 +137,26 @@ def _node(data: Any) -> SavedNode:
             name=name,
             op=op,
             inputs=tuple(text(item, "an input", MAX_NAME) for item in _field(data, "inputs", list)),
-            attrs=_attrs(ops.find(op), _field(data, "attrs", dict), ops.find(op).attributes),
+            attrs=_attrs(ops.find(op), _field(data, "attrs", dict)),
             params=_params(ops.find(op), _field(data, "params", dict)),
-            training=_attrs(ops.find(op), _field(data, "training", dict), ops.find(op).training),
+            training=_training(ops.find(op), _field(data, "training", dict)),
         )
     except LbnnError as error:
         raise LbnnError(f"node {name!r}: {error}") from None
 
 
-def _attrs(op: ops.Op, data: dict[Any, Any], wanted: Mapping[str, Attribute]) -> dict[str, Any]:
+def _attrs(op: ops.Op, data: dict[Any, Any]) -> dict[str, Any]:
     """Exactly the attributes that the operator takes, each as its kind reads it."""
-    if set(data) != set(wanted):
-        raise LbnnError(f"{op.name} takes the attributes {sorted(wanted)}")
-    return {key: read(key, data[key]) for key, read in wanted.items()}
+    if set(data) != set(op.attributes):
+        raise LbnnError(f"{op.name} takes the attributes {sorted(op.attributes)}")
+    return {key: read(key, data[key]) for key, read in op.attributes.items()}
+
+
+def _training(op: ops.Op, data: dict[Any, Any]) -> dict[str, Any]:
+    """What a layer needs to train on."""
+    if set(data) != set(op.training):
+        raise LbnnError("field 'training' does not fit the operator")
+    return {key: read(key, data[key]) for key, read in op.training.items()}
 
 
 def _params(op: ops.Op, data: dict[Any, Any]) -> dict[str, str]:
