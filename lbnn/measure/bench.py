@@ -24,7 +24,7 @@ from lbnn.base.terminal import kilobytes, print_table, progress, thousands
 from lbnn.device import callgrind
 from lbnn.device.devices import DEVICES, HostDevice, run_model
 from lbnn.device.toolchains import DEFAULT_FLAGS, CompileError, Toolchain
-from lbnn.exporters.c import COptions, generate
+from lbnn.exporters.c import COptions, generate, lower
 from lbnn.exporters.compiled import compile
 from lbnn.graph.passes import prepare
 from lbnn.measure import parity, peers, timing
@@ -281,7 +281,9 @@ def _count_here(name: str, subject: Subject) -> Counted:
 def _emulate(name: str, subject: Subject) -> Counted:
     profile, run = name in REFERENCE_DEVICES, partial(run_model, name, subject.folder, NAME, subject.few)
     result, plain = run(flags=DEVICE_FLAGS, profile=profile), run(flags=(*DEVICE_FLAGS, PLAIN_FLAG))
-    layers = layer_costs(subject.model, subject.folder / f"{NAME}.c", result) if profile else ()
+    layers = (
+        layer_costs(lower(subject.model, COptions(name=NAME)), subject.folder / f"{NAME}.c", result) if profile else ()
+    )
     weight_bytes = inspect(subject.model).weight_bytes
     return Counted(
         FLAGS_TEXT,

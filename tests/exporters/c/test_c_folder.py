@@ -22,7 +22,7 @@ from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.base.resources import folder as resource_folder
-from lbnn.exporters.c import COptions, c_name, export_c, generate, list_calls
+from lbnn.exporters.c import COptions, c_name, export_c, generate, lower
 from lbnn.exporters.c.literals import rows, scalar
 from lbnn.exporters.c.names import RESERVED, comment, identifiers
 from lbnn.exporters.c.selftest import SCALES, golden
@@ -74,7 +74,7 @@ def test_the_header_states_lengths_and_signatures(folders):
 
 
 def plan_size(name):
-    return list_calls(read(name), COptions()).plan.size
+    return lower(read(name), COptions()).plan.size
 
 
 def test_the_source_is_one_line_a_layer(folders):
@@ -409,7 +409,7 @@ GOOD = [0.5, -1.0, 2.0, 0.25]
 
 def test_a_good_call_returns_ok_and_both_moments(library):
     status, mean, variance = library.predict(GOOD, [0.1] * 4)
-    graph = list_calls(read("gas_sensor"), COptions(input_variance=True)).graph
+    graph = lower(read("gas_sensor"), COptions(input_variance=True)).graph
     want = predict(graph, np.array([GOOD]), np.full((1, 4), 0.1))
     assert status == 0
     assert np.allclose(mean, want.mean, rtol=1e-5) and np.allclose(variance, want.var, rtol=1e-5)
@@ -494,7 +494,7 @@ def test_a_self_test_fails_if_one_moment_of_one_output_of_one_vector_is_wrong(fo
 
 
 def test_the_inputs_of_the_self_test_have_the_scales_that_it_states():
-    vectors = golden(list_calls(read("zoo"), COptions(input_variance=True)).graph)
+    vectors = golden(lower(read("zoo"), COptions(input_variance=True)).graph, 1e-5)
     largest = np.abs(vectors.mean).max(axis=1)
     assert vectors.scales == SCALES
     assert np.all(largest >= vectors.scales) and np.all(largest <= 2.0 * np.array(vectors.scales))
