@@ -14,10 +14,10 @@ from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import write_folder
 from lbnn.base.moments import Moments
+from lbnn.base.templates import render
 from lbnn.device.toolchains import TOOLCHAINS, Toolchain
 from lbnn.exporters.c import COptions, list_calls
 from lbnn.exporters.c.folder import files
-from lbnn.exporters.c.render import render
 from lbnn.exporters.c.view import view
 from lbnn.model.file import Model, read_model
 from lbnn.ops import Shape
@@ -95,7 +95,7 @@ def compile(
     options = COptions(name="compiled", input_variance=input_variance)
     listing = list_calls(read, options)
     data = view(listing, read, options)
-    sources = {**files(listing, data, options), "batch.c": render("batch.c.j2", data)}
+    sources = {**files(listing, data, options), "batch.c": render("c/batch.c.j2", model=data)}
     graph = listing.graph
     with tempfile.TemporaryDirectory(prefix="lbnn-") as folder:
         library = _build(write_folder(Path(folder) / "c", sources), TOOLCHAINS[toolchain], flags)

@@ -9,12 +9,12 @@ import numpy as np
 
 from lbnn.base import resources
 from lbnn.base.files import write_folder
+from lbnn.base.templates import render
 from lbnn.device.toolchains import BOARDS, firmware_files
 from lbnn.exporters.c import names, packages
 from lbnn.exporters.c.calls import Listing, small_layers, small_scratch
 from lbnn.exporters.c.footprint import footprint
 from lbnn.exporters.c.options import COptions
-from lbnn.exporters.c.render import render
 from lbnn.exporters.c.view import ModelView, view
 from lbnn.graph import Graph, GraphBuilder
 from lbnn.graph.passes import prepare
@@ -63,32 +63,32 @@ def _with_variance(graph: Graph) -> Graph:
 
 
 def _single_file(data: ModelView) -> Files:
-    return {f"{data.name}.h": render("model.h.j2", data), f"{data.name}.c": render("model.c.j2", data)}
+    return {f"{data.name}.h": render("c/model.h.j2", model=data), f"{data.name}.c": render("c/model.c.j2", model=data)}
 
 
 def _folder(data: ModelView, listing: Listing) -> Files:
     name = data.name
     weights: Callable[[ModelView, Listing], Files] = _binary_weights if data.binary else _source_weights
     return {
-        f"{name}.h": render("model.h.j2", data),
-        f"{name}.c": render("model.c.j2", data),
+        f"{name}.h": render("c/model.h.j2", model=data),
+        f"{name}.c": render("c/model.c.j2", model=data),
         **weights(data, listing),
         **{header: resources.header(header) for header in data.runtime},
-        f"{name}_selftest.c": render("selftest.c.j2", data),
-        "example_main.c": render("example_main.c.j2", data),
-        "CMakeLists.txt": render("CMakeLists.txt.j2", data),
+        f"{name}_selftest.c": render("c/selftest.c.j2", model=data),
+        "example_main.c": render("c/example_main.c.j2", model=data),
+        "CMakeLists.txt": render("c/CMakeLists.txt.j2", model=data),
         f"{name}_footprint.json": footprint(listing).json(name, data.sha256, data.version),
     }
 
 
 def _source_weights(data: ModelView, listing: Listing) -> Files:
-    return {f"{data.name}_weights.h": render("weights.h.j2", data)}
+    return {f"{data.name}_weights.h": render("c/weights.h.j2", model=data)}
 
 
 def _binary_weights(data: ModelView, listing: Listing) -> Files:
     arrays = [constant.values for constant in listing.constants]
     return {
-        f"{data.name}_weights.h": render("weights_binary.h.j2", data),
-        f"{data.name}_weights.S": render("weights.S.j2", data),
+        f"{data.name}_weights.h": render("c/weights_binary.h.j2", model=data),
+        f"{data.name}_weights.S": render("c/weights.S.j2", model=data),
         f"{data.name}_weights.bin": np.concatenate([np.empty(0, np.float32), *arrays]).astype("<f4").tobytes(),
     }
