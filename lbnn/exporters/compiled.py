@@ -15,7 +15,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.files import write_folder
 from lbnn.base.moments import Moments
 from lbnn.base.templates import render
-from lbnn.device.toolchains import TOOLCHAINS, Toolchain
+from lbnn.device.compilers import TOOLCHAINS, Toolchain
 from lbnn.exporters.c import COptions, list_calls
 from lbnn.exporters.c.folder import files
 from lbnn.exporters.c.view import view

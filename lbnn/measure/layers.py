@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lbnn.device.devices import DeviceResult
+from lbnn.device.results import DeviceResult
 from lbnn.exporters.c import COptions, list_calls
 from lbnn.graph.arithmetic import minimum
 from lbnn.model.file import Model

@@ -333,6 +333,7 @@ def inline_svg(figure: Any, number: int) -> Markup:
 def _layer_costs(model: Model) -> tuple[LayerCost, ...]:
     """Instructions of each layer on a Cortex-M4F; none where it can't be emulated."""
     from lbnn.device.devices import run_model
+    from lbnn.device.generated import read_generated
     from lbnn.measure.bench import COUNTED, DEVICE_FLAGS, REFERENCE_DEVICES, ordinary_inputs
 
     device = next((name for name in REFERENCE_DEVICES if not parity.missing(name)), None)
@@ -342,7 +343,7 @@ def _layer_costs(model: Model) -> tuple[LayerCost, ...]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = write_folder(Path(temporary) / "c", generate(model, COptions(name="model")))
         try:
-            result = run_model(device, folder, "model", inputs, flags=DEVICE_FLAGS, profile=True)
+            result = run_model(device, read_generated(folder, "model"), inputs, flags=DEVICE_FLAGS, profile=True)
         except LbnnError:
             return ()
         return layer_costs(model, folder / "model.c", result)

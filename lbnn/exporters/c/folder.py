@@ -10,7 +10,8 @@ import numpy as np
 from lbnn.base import resources
 from lbnn.base.files import write_folder
 from lbnn.base.templates import render
-from lbnn.device.toolchains import BOARDS, firmware_files
+from lbnn.device.boards import BOARDS
+from lbnn.device.firmware import firmware_files
 from lbnn.exporters.c import names, packages
 from lbnn.exporters.c.calls import Listing, small_layers, small_scratch
 from lbnn.exporters.c.footprint import footprint

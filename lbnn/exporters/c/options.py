@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lbnn.base.errors import LbnnError
-from lbnn.device.toolchains import BOARDS
+from lbnn.device.boards import BOARDS
 
 PACKAGES = ("arduino", "platformio", "esp-idf", "zephyr")
 CHOICES: dict[str, tuple[str | None, ...]] = {
