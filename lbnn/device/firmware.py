@@ -138,6 +138,7 @@ def firmware_files(board: Board, model: str) -> dict[str, str]:
         "device/Makefile.j2",
         board=board.name,
         model=model,
+        model_upper=model.upper(),
         compiler=cross_gcc(core).name,
         target_flags=" ".join(core.gcc),
         link_flags=" ".join(gcc_link_flags(core)),

@@ -1,5 +1,7 @@
 """Templates are filled strictly, and escaped where the text is a web page."""
 
+import re
+
 import jinja2
 import jinja2.meta
 import pytest
@@ -20,6 +22,15 @@ def test_every_template_and_what_it_includes_is_there(name: str) -> None:
     text = environment.loader.get_source(environment, name)[0]
     found = jinja2.meta.find_referenced_templates(environment.parse(text))
     assert [other for other in found if other not in NAMES] == []
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("report/")])
+def test_templates_of_code_hold_layout_only(name: str) -> None:
+    text = (resources.folder("codegen_templates") / name).read_text()
+    expressions, tags = re.findall(r"\{\{(.*?)\}\}", text), re.findall(r"\{%(.*?)%\}", text)
+    assert all(re.fullmatch(r" [a-z0-9_.]+ ", expression) for expression in expressions)
+    allowed = r" (if [a-z_.]+|else|endif|endfor|for \w+ in [a-z_.]+|include \"c/[a-z_.0-9]+\") "
+    assert all(re.fullmatch(allowed, tag) for tag in tags)
 
 
 def test_values_are_filled_in_and_the_last_newline_stays() -> None:

@@ -31,6 +31,25 @@ def test_the_count_of_a_known_loop_is_exact(name: str, tmp_path: Path) -> None:
     assert result.instructions.tolist() == [2003] * 5
 
 
+# Narrow and wide instructions of every kind that the first halfword tells apart, and how many they are.
+LENGTHS = {
+    "cortex-m4": ("mov.w r0, #1\\n add.w r0, r0, r0, lsl #2\\n strd r0, r0, [sp, #-8]\\n b.n 1f\\n 1: nop\\n bx lr", 6),
+    "rv32imac": ("lui a0, 0x12345\\n c.mv a1, a0\\n c.mv a0, a1\\n c.addi a0, 1\\n c.addi4spn a1, sp, 8\\n ret", 6),
+}
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("core", LENGTHS)
+def test_instructions_of_both_lengths_are_told_apart(core: str, native: bool, tmp_path: Path) -> None:
+    text, count = LENGTHS[core]
+    (tmp_path / "f.c").write_text(f'__attribute__((naked)) int f(void) {{ __asm volatile("{text}"); }}\n')
+    machine = UnicornMachine(
+        link_for_core(CORES[core], [tmp_path / "f.c"], tmp_path / "f.elf", ["f"]), CORES[core], native=native
+    )
+    machine.call("f")
+    assert machine.instructions == count
+
+
 SKIPPED = """
 __attribute__((naked)) int skipped(int x) { __asm volatile("cmp r0, #0\\n it eq\\n moveq r0, #7\\n bx lr"); }
 """

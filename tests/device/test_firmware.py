@@ -19,7 +19,7 @@ from lbnn.device.boards import BOARDS, Board
 from lbnn.device.compilers import CompileError
 from lbnn.device.cores import CORES, Core
 from lbnn.device.elf import read_symbols
-from lbnn.device.firmware import compile_gcc, compile_zig, firmware_files, link_for_core, linker_script
+from lbnn.device.firmware import compile_gcc, compile_zig, firmware_files, link_for_core, linker_script, zig_target
 from lbnn.measure import parity, verify
 from lbnn.model.file import read_model
 from places import need
@@ -91,6 +91,7 @@ def test_firmware_files_name_the_board_its_compiler_its_start_up_and_its_emulato
     files, family = firmware_files(board, "net"), board.core.family
     common = {"Makefile", f"{board.name}.ld", "semihosting.c", "device_io.h", "run_selftest.c"}
     assert set(files) == {*common, family.startup}
+    assert "ENTRY(lbnn_reset)" in files[f"{board.name}.ld"]
     makefile = files["Makefile"].splitlines()
     assert f"CC     = {family.gcc}" in makefile and f"TARGET = {' '.join(board.core.gcc)}" in makefile
     assert f"SOURCES = {family.startup} semihosting.c run_selftest.c net.c net_selftest.c" in makefile
@@ -135,6 +136,18 @@ def test_an_image_that_leaves_no_room_for_a_stack_is_refused(size: int, message:
     script.write_text(linker_script("microbit", BOARDS["microbit"].memory, "f"))
     with pytest.raises(CompileError, match=message):
         compile_gcc(CORES["cortex-m0"], [source], tmp_path / "big.elf", script)
+
+
+@pytest.mark.parametrize(
+    ("core", "target", "cpu"),
+    [
+        ("cortex-m3", "thumb-freestanding-eabi", "cortex_m3"),
+        ("cortex-m4", "thumb-freestanding-eabihf", "cortex_m4+vfp4d16sp"),
+        ("rv32imafc", "riscv32-freestanding-none", "generic_rv32+m+a+f+c"),
+    ],
+)
+def test_zig_is_told_the_core_and_whether_floats_travel_in_registers(core: str, target: str, cpu: str) -> None:
+    assert zig_target(CORES[core]) == ("-target", target, f"-mcpu={cpu}", "-ffreestanding")
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_an_unaligned_load_faults_on_the_strict_board(tmp_path: Path) -> None:
 def test_what_main_returns_is_the_exit_status(name: str, tmp_path: Path) -> None:
     need_device(name)
     source = tmp_path / "main.c"
-    source.write_text("static int seven = 7, zero; int main(void) { return seven + zero; }\n")
+    source.write_text("static volatile int seven = 7, zero; int main(void) { return seven + zero; }\n")
     board = QemuBoard(BOARDS[name])
     assert board.run(board.build([source], tmp_path / "main.elf"), tmp_path, timeout=60).status == 7
 

@@ -63,6 +63,13 @@ def test_a_fault_names_what_happened_and_where(
         machine.call(function, argument)
 
 
+def test_a_call_is_stopped_soon_after_its_limit(machine: UnicornMachine) -> None:
+    machine.reset_counts()
+    with pytest.raises(EmulationFault, match="forever did not return"):
+        machine.call("forever")
+    assert 1_000_000 < machine.instructions < 1_000_100
+
+
 def _used(machine: UnicornMachine, calls: int) -> int:
     machine.paint_stack()
     machine.call("filled", calls)

@@ -21,7 +21,6 @@ from c_models import MODELS, STRICT, WARNINGS, Library, export, mlp, read, run, 
 from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
-from lbnn.base.resources import folder as resource_folder
 from lbnn.exporters.c import COptions, c_name, export_c, generate, list_calls
 from lbnn.exporters.c.literals import rows, scalar
 from lbnn.exporters.c.names import RESERVED, comment, identifiers
@@ -643,15 +642,6 @@ def test_compile_reports_what_is_wrong_with_the_input():
 
 
 # ---- templates ------------------------------------------------------------------------------------
-
-
-def test_templates_hold_layout_only():
-    texts = [path.read_text() for path in (resource_folder("codegen_templates") / "c").rglob("*.j2")]
-    expressions = [match for text in texts for match in re.findall(r"\{\{(.*?)\}\}", text)]
-    tags = [match for text in texts for match in re.findall(r"\{%(.*?)%\}", text)]
-    assert all(re.fullmatch(r" [a-z0-9_.]+ ", expression) for expression in expressions)
-    allowed = r" (if [a-z_.]+|else|endif|endfor|for \w+ in [a-z_.]+|include \"[a-z_.0-9]+\") "
-    assert all(re.fullmatch(allowed, tag) for tag in tags)
 
 
 def test_the_header_names_the_columns_that_the_file_names(tmp_path):
