@@ -18,7 +18,7 @@ from lbnn.cli.main import main
 from lbnn.device.boards import BOARDS, Board
 from lbnn.device.compilers import CompileError
 from lbnn.device.cores import CORES, Core
-from lbnn.device.elf import read_symbols
+from lbnn.device.elf import open_elf, read_symbols
 from lbnn.device.firmware import compile_gcc, compile_zig, firmware_files, link_for_core, linker_script, zig_target
 from lbnn.measure import parity, verify
 from lbnn.model.file import read_model
@@ -116,6 +116,16 @@ def test_make_run_boots_the_firmware_and_its_status_is_the_selftest(name: str, t
         (tmp_path / "net_selftest.c").write_text(SELFTEST.replace("EXPECTED", expected))
         run = subprocess.run([need("make"), "run"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert run.returncode == status and words in run.stderr
+
+
+def test_the_first_values_of_variables_are_stored_in_rom(tmp_path: Path) -> None:
+    """An emulator puts them into RAM at once, a chip has nothing there."""
+    source = tmp_path / "counter.c"
+    source.write_text("static volatile int count = 5;\nint next(void) { return ++count; }\n")
+    elf = link_for_core(CORES["cortex-m3"], [source], tmp_path / "counter.elf", ["next"])
+    with elf.open("rb") as stream:
+        stored = {s["p_vaddr"] >> 24: s["p_paddr"] >> 24 for s in open_elf(stream).iter_segments("PT_LOAD") if s.data()}
+    assert stored == {0x08: 0x08, 0x20: 0x08}
 
 
 def test_zig_moves_bits_between_float_and_integer_without_a_call(tmp_path: Path) -> None:
