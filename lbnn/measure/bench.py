@@ -26,7 +26,7 @@ from lbnn.device.compilers import DEFAULT_FLAGS, CompileError, Toolchain
 from lbnn.device.devices import DEVICES, run_model
 from lbnn.device.generated import read_generated
 from lbnn.device.hosts import HostDevice
-from lbnn.exporters.c import COptions, generate
+from lbnn.exporters.c import COptions, generate, lower
 from lbnn.exporters.compiled import compile
 from lbnn.graph.passes import prepare
 from lbnn.measure import parity, peers, timing
@@ -284,7 +284,9 @@ def _emulate(name: str, subject: Subject) -> Counted:
     profile = name in REFERENCE_DEVICES
     run = partial(run_model, name, read_generated(subject.folder, NAME), subject.few)
     result, plain = run(flags=DEVICE_FLAGS, profile=profile), run(flags=(*DEVICE_FLAGS, PLAIN_FLAG))
-    layers = layer_costs(subject.model, subject.folder / f"{NAME}.c", result) if profile else ()
+    layers = (
+        layer_costs(lower(subject.model, COptions(name=NAME)), subject.folder / f"{NAME}.c", result) if profile else ()
+    )
     weight_bytes = inspect(subject.model).weight_bytes
     return Counted(
         FLAGS_TEXT,

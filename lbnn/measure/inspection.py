@@ -9,7 +9,7 @@ from typing import Any
 
 from lbnn.base.moments import Moments
 from lbnn.base.terminal import kilobytes, print_table, thousands
-from lbnn.exporters.c import COptions, Footprint, footprint, list_calls
+from lbnn.exporters.c import COptions, Footprint, footprint, lower
 from lbnn.graph import Graph, Node
 from lbnn.graph.passes import prepare
 from lbnn.graph.plan import Plan, plan
@@ -69,8 +69,8 @@ def inspect(model: Model, input_variance: bool = False) -> Inspection:
         Layer(node.name, node.op, str(graph.values[node.name]), _gaussians(node), _macs(graph, node))
         for node in graph.nodes
     )
-    listing = list_calls(model, COptions(input_variance=input_variance))
-    return Inspection(model, graph, plan(graph), layers, footprint(listing))
+    program = lower(model, COptions(input_variance=input_variance))
+    return Inspection(model, graph, plan(graph), layers, footprint(program))
 
 
 def _gaussians(node: Node) -> int:

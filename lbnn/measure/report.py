@@ -33,7 +33,7 @@ from lbnn.base.templates import render
 from lbnn.base.terminal import kilobytes, thousands
 from lbnn.base.version import __version__
 from lbnn.exporters import wasm
-from lbnn.exporters.c import COptions, generate
+from lbnn.exporters.c import COptions, generate, lower
 from lbnn.exporters.c.names import identifier
 from lbnn.graph.drawing import draw_graph
 from lbnn.measure import inspection, parity, parts, verify
@@ -346,7 +346,7 @@ def _layer_costs(model: Model) -> tuple[LayerCost, ...]:
             result = run_model(device, read_generated(folder, "model"), inputs, flags=DEVICE_FLAGS, profile=True)
         except LbnnError:
             return ()
-        return layer_costs(model, folder / "model.c", result)
+        return layer_costs(lower(model, COptions(name="model")), folder / "model.c", result)
 
 
 def live_data(model: Model, inputs: Sequence[str], targets: Sequence[str], table: Table | None) -> str:

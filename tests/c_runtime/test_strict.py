@@ -28,7 +28,8 @@ from lbnn.device.generated import read_generated
 from lbnn.device.unicorn import UnicornMachine
 from lbnn.exporters.c import COptions, export_c
 from lbnn.exporters.c.footprint import KERNELS
-from lbnn.exporters.c.pack import ConvShape, PoolShape, SmallConvShape, pack_weights, small_shape
+from lbnn.exporters.c.pack import pack_weights
+from lbnn.exporters.c.shapes import ConvShape, PoolShape, SmallConvShape, small_shape
 from lbnn.model.file import read_model
 from places import ROOT, need
 
