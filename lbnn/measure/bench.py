@@ -22,8 +22,10 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.files import write_folder
 from lbnn.base.terminal import kilobytes, print_table, progress, thousands
 from lbnn.device import callgrind
-from lbnn.device.devices import DEVICES, HostDevice, run_model
-from lbnn.device.toolchains import DEFAULT_FLAGS, CompileError, Toolchain
+from lbnn.device.compilers import DEFAULT_FLAGS, CompileError, Toolchain
+from lbnn.device.devices import DEVICES, run_model
+from lbnn.device.generated import read_generated
+from lbnn.device.hosts import HostDevice
 from lbnn.exporters.c import COptions, generate, lower
 from lbnn.exporters.compiled import compile
 from lbnn.graph.passes import prepare
@@ -274,12 +276,13 @@ def _count(name: str, subject: Subject, asked: bool) -> Counted | None:
 def _count_here(name: str, subject: Subject) -> Counted:
     if name not in DEVICES or not callgrind.available():
         return Counted("", Cost())
-    count = partial(callgrind.count, _toolchain(name), subject.folder, NAME, subject.few)
+    count = partial(callgrind.count, _toolchain(name), read_generated(subject.folder, NAME), subject.few)
     return Counted("", Cost(count(HOST_FLAGS)), Cost(count((*HOST_FLAGS, PLAIN_FLAG))))
 
 
 def _emulate(name: str, subject: Subject) -> Counted:
-    profile, run = name in REFERENCE_DEVICES, partial(run_model, name, subject.folder, NAME, subject.few)
+    profile = name in REFERENCE_DEVICES
+    run = partial(run_model, name, read_generated(subject.folder, NAME), subject.few)
     result, plain = run(flags=DEVICE_FLAGS, profile=profile), run(flags=(*DEVICE_FLAGS, PLAIN_FLAG))
     layers = (
         layer_costs(lower(subject.model, COptions(name=NAME)), subject.folder / f"{NAME}.c", result) if profile else ()

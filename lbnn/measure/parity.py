@@ -234,6 +234,7 @@ def run_device(
     """The exported C, compiled for a device and run there; `runtime` replaces the C runtime's headers."""
     from lbnn.base.files import write_folder
     from lbnn.device.devices import run_model
+    from lbnn.device.generated import read_generated
     from lbnn.exporters.c import COptions, generate
     from lbnn.measure.inspection import inspect
 
@@ -244,7 +245,8 @@ def run_device(
     inputs = samples.mean.reshape(len(samples), -1)
     spread = None if samples.var is None else samples.var.reshape(len(samples), -1)
     with tempfile.TemporaryDirectory() as folder:
-        result = run_model(device, write_folder(Path(folder) / "c", files), "model", inputs, spread)
+        written = read_generated(write_folder(Path(folder) / "c", files), "model", options.input_variance)
+        result = run_model(device, written, inputs, spread)
     mean, var = (np.where(result.status[:, None] == 0, part, np.nan) for part in (result.mean, result.variance))
     return Outcome(mean, var, device_cost(result, inspect(model, samples.var is not None).weight_bytes))
 

@@ -17,12 +17,10 @@ import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 import torch
 from markupsafe import Markup
@@ -31,6 +29,7 @@ from lbnn.base import resources
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import refuse_existing, write_file, write_folder
 from lbnn.base.moments import Moments
+from lbnn.base.templates import render
 from lbnn.base.terminal import kilobytes, thousands
 from lbnn.base.version import __version__
 from lbnn.exporters import wasm
@@ -105,7 +104,7 @@ def write_report(
     names, left_out = _backends(backends)
     model = read_model(path)
     table = None if data is None else _table(model, data, target)
-    return write_file(out, render(gather(path, model, table, data, names, left_out, samples)), force)
+    return write_file(out, render_page(gather(path, model, table, data, names, left_out, samples)), force)
 
 
 def _backends(asked: Sequence[str] | None) -> tuple[list[str], dict[str, str]]:
@@ -151,12 +150,12 @@ def gather(
     )
 
 
-def render(report: Report) -> str:
+def render_page(report: Report) -> str:
     """The page."""
     script = _source("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page = _environment().get_template("page.html.j2")
-    return page.render(
+    return render(
+        "report/page.html.j2",
         report=report,
         version=__version__,
         reserve=(parts.RESERVE_FLASH, parts.RESERVE_RAM),
@@ -164,20 +163,11 @@ def render(report: Report) -> str:
         style=Markup(_source("page.css")),  # our own file
         script=Markup(script),  # our own file
         script_hash=digest,
+        kilobytes=kilobytes,
+        thousands=thousands,
+        percent=_percent,
+        error=_error,
     )
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(resources.folder("codegen_templates") / "report"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=True,
-    )
-    environment.filters.update(kilobytes=kilobytes, thousands=thousands, percent=_percent, error=_error)
-    return environment
 
 
 def _source(name: str) -> str:
@@ -343,6 +333,7 @@ def inline_svg(figure: Any, number: int) -> Markup:
 def _layer_costs(model: Model) -> tuple[LayerCost, ...]:
     """Instructions of each layer on a Cortex-M4F; none where it can't be emulated."""
     from lbnn.device.devices import run_model
+    from lbnn.device.generated import read_generated
     from lbnn.measure.bench import COUNTED, DEVICE_FLAGS, REFERENCE_DEVICES, ordinary_inputs
 
     device = next((name for name in REFERENCE_DEVICES if not parity.missing(name)), None)
@@ -352,7 +343,7 @@ def _layer_costs(model: Model) -> tuple[LayerCost, ...]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = write_folder(Path(temporary) / "c", generate(model, COptions(name="model")))
         try:
-            result = run_model(device, folder, "model", inputs, flags=DEVICE_FLAGS, profile=True)
+            result = run_model(device, read_generated(folder, "model"), inputs, flags=DEVICE_FLAGS, profile=True)
         except LbnnError:
             return ()
         return layer_costs(lower(model, COptions(name="model")), folder / "model.c", result)

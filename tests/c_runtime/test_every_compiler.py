@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from c_models import WARNINGS, export, read, run
-from lbnn.device.toolchains import targets_folder
+from lbnn.base.resources import targets_folder
 from lbnn.measure import parity
 from places import ROOT, need
 

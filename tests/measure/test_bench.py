@@ -11,8 +11,8 @@ from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import write_folder
 from lbnn.cli.main import main
-from lbnn.device import callgrind
-from lbnn.device.devices import DEVICES, run_model
+from lbnn.device.devices import run_model
+from lbnn.device.generated import read_generated
 from lbnn.exporters.c import COptions, generate
 from lbnn.graph import arithmetic
 from lbnn.graph.passes import prepare
@@ -73,7 +73,7 @@ def test_the_plain_network_is_that_of_the_means(small, tmp_path):
     hidden = x @ w1.T + b1
     want = np.where(hidden < 0, 0.1 * hidden, hidden) @ w2.T + b2
     for device in ("c", "cortex-m4-gcc"):
-        result = run_model(device, folder, "model", x, flags=[*bench.DEVICE_FLAGS, bench.PLAIN_FLAG])
+        result = run_model(device, read_generated(folder, "model"), x, flags=[*bench.DEVICE_FLAGS, bench.PLAIN_FLAG])
         np.testing.assert_allclose(result.mean, want, rtol=1e-5, atol=1e-6)
 
 
@@ -93,16 +93,6 @@ def test_one_gaussian_output_needs_two_hundred_passes_for_ten_percent(tmp_path):
 def test_a_network_without_gaussian_weights_has_nothing_to_draw(tmp_path):
     path = lbnn.save(bnn.Sequential(bnn.Flatten(), bnn.LeakyReLU(0.1)), tmp_path / "plain.pt", input_shape=(4,))
     assert bench.sampled_passes(path, bench.ordinary_inputs(read_model(path))) is None
-
-
-@pytest.mark.parametrize("flags", [("-O2",), bench.HOST_FLAGS], ids=" ".join)
-def test_callgrind_counts_predict_and_not_the_start_of_the_program(flags, small, tmp_path):
-    need("valgrind")
-    folder = write_folder(tmp_path / "c", generate(read_model(small), COptions(name="model")))
-    inputs = np.ones((4, 3), np.float32)
-    one, four = (callgrind.count(DEVICES["c"].toolchain, folder, "model", inputs[:n], flags) for n in (1, 4))
-    assert one == four
-    assert 100 < one < 5000
 
 
 def test_the_reference_of_all_ratios_is_timed_with_the_others():
