@@ -66,9 +66,9 @@ def _source_weights(data: ModelView, program: Program) -> Files:
 
 
 def _binary_weights(data: ModelView, program: Program) -> Files:
-    arrays = [np.empty(0, program.dtype.binary), *(array.values for array in program.weights)]
+    arrays = [np.empty(0, program.dtype.weight), *(array.values for array in program.weights)]
     return {
         f"{data.name}_weights.h": render("c/weights_binary.h.j2", model=data),
         f"{data.name}_weights.S": render("c/weights.S.j2", model=data),
-        f"{data.name}_weights.bin": np.concatenate(arrays).astype(program.dtype.binary).tobytes(),
+        f"{data.name}_weights.bin": np.concatenate(arrays).astype(program.dtype.weight).tobytes(),
     }
