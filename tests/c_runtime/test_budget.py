@@ -11,10 +11,11 @@ from functools import cache
 import pytest
 
 from bench_models import MODELS, build
-from lbnn.base.files import write_folder
+from c_models import generated
 from lbnn.device.devices import run_model
-from lbnn.device.generated import read_generated
-from lbnn.exporters.c import COptions, generate
+from lbnn.exporters.c import COptions
+from lbnn.exporters.c.folder import write_program
+from lbnn.exporters.c.lower import lower
 from lbnn.measure import bench
 from lbnn.measure.inspection import inspect
 from lbnn.measure.layers import layer_costs
@@ -47,11 +48,12 @@ def measure(tmp_path_factory):
     def measured(name, optimize="speed", flags=FLAGS):
         model = read_model(build(name), MODELS[name][1])
         options = COptions(name=bench.NAME, optimize=optimize)
-        folder = write_folder(tmp_path_factory.mktemp(name) / "c", generate(model, options))
+        program = lower(model, options)
+        net = write_program(program, model, options, tmp_path_factory.mktemp(name) / "c")
         inputs = bench.ordinary_inputs(model)[:1].reshape(1, -1)
-        result = run_model(DEVICE, read_generated(folder, bench.NAME), inputs, flags=flags, profile=True)
+        result = run_model(DEVICE, net, inputs, flags=flags, profile=True)
         assert not result.status.any() and not result.stack_bound.unknown
-        layers = layer_costs(model, folder / f"{bench.NAME}.c", result)
+        layers = layer_costs(program, net.source, result)
         code = result.sizes.flash - inspect(model).weight_bytes
         ram = result.work_bytes + result.stack_bound.bytes
         return Measured({layer.layer: layer.instructions for layer in layers}, code, ram)
@@ -98,8 +100,7 @@ def test_without_an_fpu_the_kernels_add_a_quarter_at_most_to_the_arithmetic(tmp_
     """Instructions outside of the compiler's float library, beside those inside."""
     need("arm-none-eabi-gcc")
     model = read_model(build("m1"), MODELS["m1"][1])
-    folder = write_folder(tmp_path / "c", generate(model, COptions(name=bench.NAME)))
-    generated, inputs = read_generated(folder, bench.NAME), bench.ordinary_inputs(model)[:1]
-    result = run_model(device, generated, inputs, flags=FLAGS, profile=True)
+    net, inputs = generated(model, tmp_path / "c", name=bench.NAME), bench.ordinary_inputs(model)[:1]
+    result = run_model(device, net, inputs, flags=FLAGS, profile=True)
     own = sum(n for name, n in result.functions.items() if name.startswith(("lbnn_", bench.NAME)))
     assert own <= 0.25 * (sum(result.functions.values()) - own)

@@ -18,15 +18,15 @@ import numpy as np
 import pytest
 import torch
 
+from c_models import generated
 from lbnn import nn as bnn
 from lbnn.device.boards import BOARDS
 from lbnn.device.compilers import TOOLCHAINS, CompileError
 from lbnn.device.cores import CORES
 from lbnn.device.devices import run_model
 from lbnn.device.firmware import link_for_core
-from lbnn.device.generated import read_generated
+from lbnn.device.generated import GeneratedModel
 from lbnn.device.unicorn import UnicornMachine
-from lbnn.exporters.c import COptions, export_c
 from lbnn.exporters.c.footprint import KERNELS
 from lbnn.exporters.c.pack import pack_weights
 from lbnn.exporters.c.shapes import ConvShape, PoolShape, SmallConvShape, small_shape
@@ -373,34 +373,37 @@ def cnn() -> tuple[Any, tuple[int, ...]]:
     ), (1, 6, 6)
 
 
-def predictions(device: str, folder: Path, inputs: Array, *flags: str) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    result = run_model(device, read_generated(folder, "net"), inputs, flags=(*FUSING, *flags))
+Answers = tuple[GeneratedModel, Array, Any]
+
+
+def predictions(device: str, net: GeneratedModel, inputs: Array, *flags: str) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    result = run_model(device, net, inputs, flags=(*FUSING, *flags))
     assert not result.status.any() and np.isfinite(result.mean).all() and np.isfinite(result.variance).all()
     return np.concatenate([result.mean, result.variance], axis=1).view(np.uint32)
 
 
 @pytest.fixture(scope="module", params=[mlp, cnn], ids=["mlp", "cnn"])
-def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Array, Any]:
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """A folder of generated C, a thousand inputs, and what gcc computes for them here."""
     torch.manual_seed(5)
     network, shape = request.param()
-    folder = export_c(read_model(network, shape), tmp_path_factory.mktemp("model") / "c", COptions(name="net"))
+    net = generated(read_model(network, shape), tmp_path_factory.mktemp("model") / "c", name="net")
     rng = np.random.default_rng(2)
     inputs = np.stack([values(rng, int(np.prod(shape))) for _ in range(MODEL_INPUTS)])
     need("gcc")
-    return folder, inputs, predictions("c-gcc", folder, inputs, "-O3", "-march=native")
+    return net, inputs, predictions("c-gcc", net, inputs, "-O3", "-march=native")
 
 
-def test_a_thousand_inputs_give_a_thousand_answers(model: tuple[Path, Array, Any]) -> None:
+def test_a_thousand_inputs_give_a_thousand_answers(model: Answers) -> None:
     assert len(np.unique(model[2], axis=0)) > 0.7 * MODEL_INPUTS  # tiny inputs give the answer for zero
 
 
 @pytest.mark.parametrize("device", MODEL_DEVICES)
-def test_a_model_gives_the_same_bits_on_every_device(device: str, model: tuple[Path, Array, Any]) -> None:
-    folder, inputs, wanted = model
+def test_a_model_gives_the_same_bits_on_every_device(device: str, model: Answers) -> None:
+    net, inputs, wanted = model
     for tool in TOOLS.get(device, ()):
         need(tool)
-    assert np.array_equal(predictions(device, folder, inputs), wanted)
+    assert np.array_equal(predictions(device, net, inputs), wanted)
 
 
 def test_fast_math_is_refused(tmp_path: Path) -> None:

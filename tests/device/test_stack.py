@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,14 @@ import torch
 from torch import nn
 
 import measure_kernels
-from c_models import Zoo, mlp
+from c_models import Zoo, generated, mlp
 from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
 from lbnn.device.devices import run_model
-from lbnn.device.generated import GeneratedModel, read_generated
+from lbnn.device.generated import GeneratedModel
 from lbnn.device.results import DeviceResult
 from lbnn.device.runs import EmulationFault
 from lbnn.device.stack import stack_bound
-from lbnn.exporters.c import COptions, export_c
 from lbnn.exporters.c.footprint import KERNELS
 from lbnn.model.file import read_model
 from places import need
@@ -126,12 +125,11 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("mlp", {"weights": "binary", "input_variance": True}),
 ]
 SOFT_FLOAT_STACK = 48  # of the compiler's own routines: no -fstack-usage speaks of them
-Export = tuple[Path, dict[str, Any]]
 
 
-def export(name: str, options: dict[str, Any], out: Path) -> Export:
+def export(name: str, options: dict[str, Any], out: Path) -> GeneratedModel:
     torch.manual_seed(4)
-    return export_c(read_model(*MODELS[name]()), out, COptions(name="net", **options)), options
+    return generated(read_model(*MODELS[name]()), out, name="net", **options)
 
 
 def title(case: Any) -> str:
@@ -140,27 +138,27 @@ def title(case: Any) -> str:
 
 
 @pytest.fixture(scope="module", params=CASES, ids=title)
-def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Export:
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> GeneratedModel:
     name, options = request.param
     return export(name, options, tmp_path_factory.mktemp(name) / "c")
 
 
-def painted(device: str, exported: Export, *flags: str) -> DeviceResult:
+def painted(device: str, exported: GeneratedModel, *flags: str) -> DeviceResult:
     """A run on memory that was painted before: inputs take every branch of the kernels, far out and near zero."""
     need("arm-none-eabi-gcc")
-    folder, options = exported
-    generated = read_generated(folder, "net", options.get("input_variance", False))
     sizes = [[0.0], [1.0], [30.0], [1e5]]
-    inputs = (np.random.default_rng(0).normal(size=(4, generated.input_len)) * sizes).astype(np.float32)
-    return run_model(device, generated, inputs, inputs**2 if generated.input_variance else None, flags)
+    inputs = (np.random.default_rng(0).normal(size=(4, exported.input_len)) * sizes).astype(np.float32)
+    return run_model(device, exported, inputs, inputs**2 if exported.input_variance else None, flags)
 
 
-def stated(exported: Export, key: str = "stack_bytes") -> int:
-    return int(json.loads((exported[0] / "net_footprint.json").read_text())[key])
+def stated(exported: GeneratedModel, key: str = "stack_bytes") -> int:
+    return int(json.loads((exported.folder / "net_footprint.json").read_text())[key])
 
 
 @pytest.mark.parametrize("level", ["-O2", "-Os"])
-def test_a_run_on_a_cortex_m4f_takes_no_more_stack_than_the_footprint_states(level: str, exported: Export) -> None:
+def test_a_run_on_a_cortex_m4f_takes_no_more_stack_than_the_footprint_states(
+    level: str, exported: GeneratedModel
+) -> None:
     result = painted("cortex-m4-gcc", exported, level)
     assert result.stack_bytes and result.stack_bound and not result.stack_bound.unknown
     assert result.stack_bytes <= result.stack_bound.bytes <= stated(exported)
@@ -174,40 +172,37 @@ def test_the_statement_holds_where_the_compiler_is_asked_for_small_code(
 ) -> None:
     """LBNN_OPTIMIZE_SIZE makes special convolutions call the general one, which takes more stack than they do."""
     torch.manual_seed(4)
-    options = {"input_variance": True}
-    folder = export_c(read_model(separable(), (4, 6, 6)), tmp_path / "c", COptions(name="net", **options))
-    result = painted(device, (folder, options), level, "-DLBNN_OPTIMIZE_SIZE")
-    assert result.stack_bytes and result.stack_bytes <= stated((folder, options))
+    net = generated(read_model(separable(), (4, 6, 6)), tmp_path / "c", name="net", input_variance=True)
+    result = painted(device, net, level, "-DLBNN_OPTIMIZE_SIZE")
+    assert result.stack_bytes and result.stack_bytes <= stated(net)
 
 
 @pytest.mark.parametrize("device", ["cortex-m0-gcc", "cortex-m3-gcc", "cortex-m7-gcc", "cortex-m33-gcc"])
-def test_the_statement_holds_on_the_other_cores(device: str, exported: Export) -> None:
+def test_the_statement_holds_on_the_other_cores(device: str, exported: GeneratedModel) -> None:
     """Where float is software its routines come on top."""
     own = SOFT_FLOAT_STACK if device in ("cortex-m0-gcc", "cortex-m3-gcc") else 0
     result = painted(device, exported)
     assert result.stack_bytes and result.stack_bytes <= stated(exported) + own
 
 
-def test_without_optimisation_the_statement_does_not_hold(exported: Export) -> None:
+def test_without_optimisation_the_statement_does_not_hold(exported: GeneratedModel) -> None:
     """At -O0 every number of an inlined formula has a place of its own: kilobytes, as docs/devices.md says."""
     stack = painted("cortex-m4-gcc", exported, "-O0").stack_bytes
     assert stack and stated(exported) < stack < 8192
 
 
 @pytest.mark.parametrize("device", ["c", "cortex-m4-gcc"])
-def test_the_work_memory_is_used_to_its_last_float_and_no_further(device: str, exported: Export) -> None:
+def test_the_work_memory_is_used_to_its_last_float_and_no_further(device: str, exported: GeneratedModel) -> None:
     result = painted(device, exported)
     assert result.work_used == result.work_bytes == stated(exported, "work_bytes")
 
 
 @pytest.mark.parametrize("device", ["c", "cortex-m4-gcc"])
 def test_a_write_beyond_the_work_memory_is_found(device: str, tmp_path: Path) -> None:
-    folder, options = export("mlp", {}, tmp_path / "c")
-    header = folder / "net.h"
-    length = stated((folder, options), "work_bytes") // 4
-    header.write_text(re.sub(rf"(NET_WORK_LEN\s+){length}", rf"\g<1>{length - 1}", header.read_text()))
-    with pytest.raises(EmulationFault, match=rf"writes work\[{length - 1}\], but it has {length - 1} elements"):
-        painted(device, (folder, options))
+    net = export("mlp", {}, tmp_path / "c")
+    short = net.work_len - 1
+    with pytest.raises(EmulationFault, match=rf"writes work\[{short}\], but it has {short} elements"):
+        painted(device, replace(net, work_len=short))
 
 
 def test_the_table_of_kernels_holds_for_the_compiler_that_is_here() -> None:

@@ -13,7 +13,9 @@ import torch
 from torch import nn
 
 from lbnn import nn as bnn
-from lbnn.exporters.c import COptions, export_c
+from lbnn.device.generated import GeneratedModel
+from lbnn.exporters.c import COptions, export_c, lower
+from lbnn.exporters.c.folder import write_program
 from lbnn.model.file import Model, read_model
 
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wdouble-promotion", "-Werror")
@@ -78,6 +80,12 @@ def read(name: str) -> Model:
 def export(name: str, out: Path, **options: Any) -> Path:
     """Exports a model under its own name."""
     return export_c(read(name), out, COptions(name=name, **options))
+
+
+def generated(model: Model, folder: Path, **options: Any) -> GeneratedModel:
+    """A model written into a folder, for `run_model`."""
+    chosen = COptions(**options)
+    return write_program(lower(model, chosen), model, chosen, folder)
 
 
 def run(*command: Any, cwd: Path | None = None, env: Any = None) -> str:

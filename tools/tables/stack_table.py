@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from lbnn.base.terminal import print_table, progress
-from lbnn.exporters.c import COptions, export_c
 from lbnn.model.file import read_model
 
 COLUMNS = ("model", "options", "stack stated", "call graph", "painted", "work stated", "work used")
@@ -44,8 +43,7 @@ def main() -> None:
 def row(device: str, name: str, options: dict[str, Any], models: dict[str, Any]) -> list[str]:
     """Exports a model, compiles it and runs it on painted memory."""
     with tempfile.TemporaryDirectory() as folder:
-        out = export_c(read_model(*models[name]()), Path(folder) / "c", COptions(name="net", **options))
-        exported = (out, options)
+        exported = stack.generated(read_model(*models[name]()), Path(folder) / "c", name="net", **options)
         found = stack.painted(device, exported, "-Os" if options.get("optimize") == "size" else "-O2")
         stated = [stack.stated(exported, key) for key in ("stack_bytes", "work_bytes")]
     text = ", ".join(key if value is True else f"{key} {value}" for key, value in options.items()).replace("_", " ")

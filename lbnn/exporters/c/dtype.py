@@ -25,8 +25,8 @@ class DType:
 
     `element` is the type of the work memory, `weight` that of stored numbers. `tolerance` is the largest error against
     the float64 reference that passes, or 0 where results must equal those of an integer reference bit for bit.
-    `store(values, what)` rounds numbers to what C computes with, `lines(values, width)` writes them as C text. `rows` has
-    the C facts of each operator in its general form; `small_sums` those of layers that share one small kernel
+    `store(values, what)` rounds numbers to what C computes with, `lines(values, width)` writes them as C text. `rows`
+    has the C facts of each operator in its general form; `small_sums` those of layers that share one small kernel
     (--optimize size).
     """
 

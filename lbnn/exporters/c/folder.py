@@ -12,6 +12,7 @@ from lbnn.base.files import write_folder
 from lbnn.base.templates import render
 from lbnn.device.boards import BOARDS
 from lbnn.device.firmware import firmware_files
+from lbnn.device.generated import GeneratedModel
 from lbnn.exporters.c import packages
 from lbnn.exporters.c.footprint import footprint
 from lbnn.exporters.c.lower import lower
@@ -35,6 +36,12 @@ def generate_program(program: Program, data: ModelView, options: COptions) -> Fi
     if options.package:
         return packages.LAYOUTS[options.package](data, plain)
     return {**plain, **(firmware_files(BOARDS[options.board], data.name) if options.board else {})}
+
+
+def write_program(program: Program, model: Model, options: COptions, folder: Path) -> GeneratedModel:
+    """Writes the files of a program, for devices to compile and run."""
+    written = write_folder(folder, generate_program(program, view(program, model, options), options))
+    return program.in_folder(written)
 
 
 def export_c(model: Model, out: str | Path, options: COptions | None = None, force: bool = False) -> Path:
