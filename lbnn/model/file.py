@@ -24,7 +24,7 @@ from lbnn.model.network import LAYERS, TRAINED, Network, Step, build_layer
 from lbnn.model.schema import FORMAT, MAX_ELEMENTS, MAX_NAME, VERSION, Saved, SavedNode, parse, plain, text
 from lbnn.model.trace import NO_BIAS, exact, gaussian, record, unwrap
 from lbnn.nn.base import BayesianLayer, Layer
-from lbnn.nn.plain import BatchNorm
+from lbnn.nn.scaling import BatchNorm
 from lbnn.ops import Shape
 
 LONGEST_MESSAGE = 1000
