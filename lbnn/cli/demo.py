@@ -15,8 +15,9 @@ from lbnn.measure import parity, verify
 from lbnn.measure.report import write_report
 from lbnn.model.file import read_model, save
 from lbnn.train import problem
-from lbnn.train.fit import FitResult, fit
+from lbnn.train.fit import fit
 from lbnn.train.losses import expected_gaussian_nll
+from lbnn.train.result import FitResult
 
 HIDDEN = 4
 QUICK_BACKENDS = ("torch", "onnx", "c", "cortex-m4")
@@ -87,7 +88,7 @@ def draw(model: torch.nn.Module, path: Path) -> Path:
         x, predicted, data=data, truth=truth, trained_on=(-problem.INSIDE, problem.INSIDE),
         title=f"1-{HIDDEN}-1 with Gaussian weights: mean and uncertainty in one pass",
     )  # fmt: skip
-    return plots.save(axes, path)
+    return plots.save_picture(axes, path)
 
 
 def write_data(path: Path) -> Path:

@@ -102,10 +102,12 @@ def train(
     data: Path, target: str | None, hidden: str, out: Path, epochs: int, seed: int, force: bool, as_json: bool
 ) -> None:
     """Train a small network on DATA: a CSV with a header, or an .npz with arrays x and y."""
-    from lbnn.train import regression as train
+    from lbnn.train import regression
 
-    sizes = train.parse_hidden(hidden)
-    found = train.run(data, target, sizes, out, epochs, seed, force, say=(lambda text: None) if as_json else print)
+    sizes = regression.parse_hidden(hidden)
+    found = regression.train_file(
+        data, target, sizes, out, epochs, seed, force, say=(lambda text: None) if as_json else print
+    )
     if as_json:
         print(json.dumps(found, indent=2))
 

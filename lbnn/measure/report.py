@@ -43,7 +43,7 @@ from lbnn.measure.layers import LayerCost, layer_costs
 from lbnn.model.file import Model, load, read_model
 from lbnn.train import metrics
 from lbnn.train.datafile import Table, read_table
-from lbnn.train.regression import LEVELS, predict, trained_columns
+from lbnn.train.regression import REPORTED_LEVELS, predict_in_parts, trained_columns
 
 BACKENDS = ("torch", "onnx", "c", "cortex-m0", "cortex-m4", "mps2-an386")
 """Compared unless others are asked for, where their tools are here."""
@@ -268,10 +268,10 @@ def evaluate(path: Path, table: Table, source: str, inputs: Sequence[str], targe
     """Scores and pictures of the model in `path` on data."""
     network = load(path).eval()
     x, y = torch.from_numpy(table.x), torch.from_numpy(table.y)
-    raw = predict(network, x)
+    raw = predict_in_parts(network, x)
     predicted = Moments(raw.mean.reshape(y.shape), raw.var.reshape(y.shape))
     pictures = _pictures(network, x, y, predicted, inputs, targets) if find_spec("matplotlib") else ()
-    return Evaluated(source, table.notes, metrics.summary(predicted, y, LEVELS), pictures)
+    return Evaluated(source, table.notes, metrics.summary(predicted, y, REPORTED_LEVELS), pictures)
 
 
 def _pictures(
@@ -287,13 +287,13 @@ def _pictures(
 
     drawn = [
         plots.against_observed(predicted, y, name=targets[0]).get_figure(),
-        plots.calibration_curve(predicted, y).get_figure(),
+        plots.calibration(predicted, y).get_figure(),
     ]
     if x[0].numel() == y[0].numel() == 1:
         low, high = float(x.min()), float(x.max())
         margin = BEYOND * (high - low)
         grid = torch.linspace(low - margin, high + margin, 300).reshape(-1, *x.shape[1:])
-        band = predict(network, grid)
+        band = predict_in_parts(network, grid)
         few = torch.linspace(0, len(x) - 1, min(len(x), MOST_POINTS)).long()
         axes = plots.prediction_band(
             grid.reshape(-1), Moments(band.mean.reshape(-1), band.var.reshape(-1)),

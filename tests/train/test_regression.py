@@ -13,8 +13,7 @@ import lbnn
 from lbnn.base.moments import Moments
 from lbnn.cli.main import main
 from lbnn.model.file import read_model
-from lbnn.train import metrics
-from lbnn.train import regression as train
+from lbnn.train import metrics, regression
 from lbnn.train.datafile import Column, Table, read_table
 
 
@@ -65,7 +64,7 @@ def run(tmp_path, monkeypatch, capsys):
 @cache
 def trainings(data, epochs, splits):
     """The same data split in different ways, a model for each."""
-    return [train.train(data(), epochs=epochs, seed=seed) for seed in range(splits)]
+    return [regression.train_regression(data(), epochs=epochs, seed=seed) for seed in range(splits)]
 
 
 @pytest.mark.parametrize("plan", [(diabetes, 30, 4), (heteroscedastic, 70, 3)], ids=["diabetes", "heteroscedastic"])
@@ -80,26 +79,28 @@ def test_the_95_percent_interval_covers_92_to_98_percent_of_unseen_rows(plan):
 
 def test_noise_is_learned_where_it_is():
     trained = trainings(heteroscedastic, 70, 3)[0]
-    quiet, noisy = train.predict(trained.model, torch.tensor([[0.0, 0.0], [1.8, 0.0]])).std.flatten().tolist()
+    quiet, noisy = (
+        regression.predict_in_parts(trained.model, torch.tensor([[0.0, 0.0], [1.8, 0.0]])).std.flatten().tolist()
+    )
     assert 2.0 < noisy / quiet < 9.0  # truly 0.64 / 0.1
 
 
 def test_the_model_takes_and_gives_raw_units():
-    trained = train.train(raw_units(), epochs=40)
+    trained = regression.train_regression(raw_units(), epochs=40)
     assert trained.scores.rmse < 2.5  # the spread of the target is 4.2, its noise 1
     assert 280 < float(trained.test.mean.mean()) < 300
 
 
 def test_the_same_seed_gives_the_same_model_and_the_global_state_is_left_alone():
     state = torch.random.get_rng_state()
-    one, two = (train.train(raw_units(60), hidden=(4,), epochs=3, seed=5) for _ in range(2))
+    one, two = (regression.train_regression(raw_units(60), hidden=(4,), epochs=3, seed=5) for _ in range(2))
     assert torch.equal(one.test.mean, two.test.mean) and one.history == two.history
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
 @pytest.mark.parametrize("rows", [10, 11, 100])
 def test_every_row_is_in_one_part_and_no_part_is_empty(rows):
-    parts = train.split(heteroscedastic(rows), seed=3)
+    parts = regression.split(heteroscedastic(rows), seed=3)
     assert all(map(len, parts))
     assert sorted(np.concatenate([part.x for part in parts])[:, 0]) == sorted(heteroscedastic(rows).x[:, 0])
 
@@ -109,7 +110,7 @@ def test_windows_and_images_get_convolutions(shape, tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(3.0, 2.0, (40, *shape))
     np.savez(tmp_path / "d.npz", x=x, y=x.mean(axis=tuple(range(1, x.ndim))))
-    trained = train.train(read_table(tmp_path / "d.npz", None), hidden=(4, 4), epochs=2)
+    trained = regression.train_regression(read_table(tmp_path / "d.npz", None), hidden=(4, 4), epochs=2)
     graph = read_model(lbnn.save(trained.model, tmp_path / "m.pt", input_shape=shape)).graph
     assert [node.op for node in graph.nodes].count("conv") == 2
     assert graph.values[graph.output].shape == (1,)
@@ -125,7 +126,7 @@ def test_the_command_writes_a_model_that_knows_its_columns_and_a_picture(run, tm
         assert word in out
     model = read_model(tmp_path / "new" / "m.pt")
     assert model.metadata["inputs"] == ["a", "site=roof", "site=yard"] and model.metadata["targets"] == ["t"]
-    assert train.trained_columns(model.metadata) == (Column("a"), Column("site", ("roof", "yard")))
+    assert regression.trained_columns(model.metadata) == (Column("a"), Column("site", ("roof", "yard")))
     assert set(model.metadata["test"]) == {"rows", "nll", "rmse", "coverage"}
     assert (tmp_path / "new" / "m.png").read_bytes().startswith(b"\x89PNG")
 
@@ -143,7 +144,7 @@ def test_json_is_one_object_and_existing_output_is_kept_unless_forced(run, tmp_p
 
 @pytest.mark.parametrize("metadata", [{}, {"columns": 3}, {"columns": [1]}, {"columns": [{"name": "a"}]}])
 def test_a_model_from_elsewhere_has_no_columns(metadata):
-    assert train.trained_columns(metadata) == ()
+    assert regression.trained_columns(metadata) == ()
 
 
 GOOD = "a,y\n" + "".join(f"{i},{i}\n" for i in range(20))

@@ -59,7 +59,7 @@ SLOW = (
     *("robust/test_extremes", "robust/test_file_fuzz", "robust/test_fuzz", "robust/test_mutants", "robust/test_proof"),
     *("robust/test_static_analysis", "system/test_edge_example", "system/test_examples", "system/test_paper"),
     *("system/test_python_versions", "system/test_supply_chain", "system/test_wheel"),
-    *("train/test_ddp", "train/test_plots"),
+    *("train/test_processes", "train/test_plots"),
 )
 SUITE = "tests " + " ".join(f"--ignore=tests/{name}.py" for name in SLOW)
 """What a fault goes through that the listed tests miss: all but emulators, benchmarks and pictures."""
