@@ -14,9 +14,9 @@ from bench_models import MODELS, build
 from lbnn.base.files import write_folder
 from lbnn.device.devices import run_model
 from lbnn.exporters.c import COptions, generate
-from lbnn.measure import bench
-from lbnn.measure.inspection import inspect
+from lbnn.measure.inspection import inspect_model
 from lbnn.measure.layers import layer_costs
+from lbnn.measure.subject import NAME, ordinary_inputs
 from lbnn.model.file import read_model
 from places import TESTS, need
 
@@ -45,13 +45,13 @@ def measure(tmp_path_factory):
     @cache
     def measured(name, optimize="speed", flags=FLAGS):
         model = read_model(build(name), MODELS[name][1])
-        options = COptions(name=bench.NAME, optimize=optimize)
+        options = COptions(name=NAME, optimize=optimize)
         folder = write_folder(tmp_path_factory.mktemp(name) / "c", generate(model, options))
-        inputs = bench.ordinary_inputs(model)[:1].reshape(1, -1)
-        result = run_model(DEVICE, folder, bench.NAME, inputs, flags=flags, profile=True)
+        inputs = ordinary_inputs(model)[:1].reshape(1, -1)
+        result = run_model(DEVICE, folder, NAME, inputs, flags=flags, profile=True)
         assert not result.status.any() and not result.stack_bound.unknown
-        layers = layer_costs(model, folder / f"{bench.NAME}.c", result)
-        code = result.sizes.flash - inspect(model).weight_bytes
+        layers = layer_costs(model, folder / f"{NAME}.c", result)
+        code = result.sizes.flash - 8 * inspect_model(model).parameters
         ram = result.work_bytes + result.stack_bound.bytes
         return Measured({layer.layer: layer.instructions for layer in layers}, code, ram)
 
@@ -97,7 +97,7 @@ def test_without_an_fpu_the_kernels_add_a_quarter_at_most_to_the_arithmetic(tmp_
     """Instructions outside of the compiler's float library, beside those inside."""
     need("arm-none-eabi-gcc")
     model = read_model(build("m1"), MODELS["m1"][1])
-    folder = write_folder(tmp_path / "c", generate(model, COptions(name=bench.NAME)))
-    result = run_model(device, folder, bench.NAME, bench.ordinary_inputs(model)[:1], flags=FLAGS, profile=True)
-    own = sum(n for name, n in result.functions.items() if name.startswith(("lbnn_", bench.NAME)))
+    folder = write_folder(tmp_path / "c", generate(model, COptions(name=NAME)))
+    result = run_model(device, folder, NAME, ordinary_inputs(model)[:1], flags=FLAGS, profile=True)
+    own = sum(n for name, n in result.functions.items() if name.startswith(("lbnn_", NAME)))
     assert own <= 0.25 * (sum(result.functions.values()) - own)

@@ -28,7 +28,8 @@ from lbnn.exporters.c.names import RESERVED, comment, identifiers
 from lbnn.exporters.c.selftest import SCALES, golden
 from lbnn.graph import GraphBuilder
 from lbnn.graph.reference import predict
-from lbnn.measure.parity import FLOAT32_TOLERANCE, Outcome, draw_samples, errors
+from lbnn.measure.parity import FLOAT32_TOLERANCE, Outcome, errors
+from lbnn.measure.samples import draw_samples
 from lbnn.model.file import Model, read_model
 from places import ROOT, TESTS, need
 from plans import graphs
