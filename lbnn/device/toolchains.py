@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from lbnn.base.errors import LbnnError
+from lbnn.base.resources import folder
 
 # Flags given by a caller come later and win.
 DEFAULT_FLAGS = ("-std=c99", "-O2", "-fno-math-errno")
@@ -342,10 +343,8 @@ def _temporary_cache() -> Path:
 
 
 def targets_folder() -> Path:
-    """c_runtime/targets: inside the package once installed, at the top level of a checkout."""
-    package = Path(__file__).resolve().parent
-    folders = (package / "c_runtime" / "targets", package.parent / "c_runtime" / "targets")
-    return next(folder for folder in folders if folder.is_dir())
+    """c_runtime/targets."""
+    return folder("c_runtime") / "targets"
 
 
 def model_flags(name: str, input_variance: bool = False) -> tuple[str, ...]:

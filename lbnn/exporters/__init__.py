@@ -1,12 +1,17 @@
-"""`lbnn.export`: a model or its file to C or ONNX, what the command line calls."""
+"""`lbnn.export`: a model or its file to C or ONNX, what the command line calls.
+
+A target is a row of TARGETS: its class of options, and the function that writes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lbnn.base.errors import LbnnError
+from lbnn.exporters.options import COptions, OnnxOptions, make_options
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,46 +29,42 @@ def export(
 ) -> Path:
     """Writes `model` (a module or a model.pt) as C (a folder) or ONNX (a file) and returns where.
 
-    A module needs `input_shape` unless it came from `lbnn.load`. Options for both: input_variance, command (text for
-    the banner). For C: weights ("source" or "binary"), single_file, package, optimize, board. For ONNX: opset.
+    A module needs `input_shape` unless it came from `lbnn.load`. `options` are the fields of
+    `lbnn.exporters.options.COptions` or `OnnxOptions`: for both dtype, input_variance and command (text for the
+    banner); for C weights, single_file, package, board and optimize; for ONNX opset.
     """
-    from dataclasses import replace
-
     from lbnn.model.file import read_model
 
     if target not in TARGETS:
         raise LbnnError(f"unknown target {target!r}; use {' or '.join(TARGETS)}")
+    chosen = make_options(TARGETS[target].options, target, options)
     read = read_model(model, input_shape)
     named = replace(read, name=name) if name else read
-    return TARGETS[target](named, out, force, options)
+    return TARGETS[target].write(named, out, chosen, force)
 
 
-def _export_c(model: Any, out: str | Path | None, force: bool, options: dict[str, Any]) -> Path:
-    from lbnn.exporters.c import COptions, export_c
+@dataclass(frozen=True)
+class Target:
+    """What can be written: `write(model, out or None, options, force)` gives the path."""
+
+    options: type[Any]
+    write: Callable[[Any, str | Path | None, Any, bool], Path]
+
+
+def _write_c(model: Any, out: str | Path | None, options: COptions, force: bool) -> Path:
+    from lbnn.exporters.c import c_name, export_c
+
+    return export_c(model, out or f"{c_name(model.name)}_c", options, force)
+
+
+def _write_onnx(model: Any, out: str | Path | None, options: OnnxOptions, force: bool) -> Path:
     from lbnn.exporters.c.names import identifier
 
-    known = {"input_variance", "command", "weights", "single_file", "package", "optimize", "board"}
-    _refuse_unknown("c", options, known)
-    return export_c(model, Path(out or f"{identifier(model.name)}_c"), COptions(**options), force=force)
-
-
-def _export_onnx(model: Any, out: str | Path | None, force: bool, options: dict[str, Any]) -> Path:
-    _refuse_unknown("onnx", options, {"input_variance", "command", "opset"})
     try:
         from lbnn.exporters.onnx import export_onnx
     except ModuleNotFoundError as error:
         raise LbnnError(f"exporting to ONNX needs the package {error.name}: pip install 'lbnn[onnx]'") from None
-    from lbnn.exporters.c.names import identifier
-
-    return export_onnx(model, Path(out or f"{identifier(model.name)}.onnx"), force=force, **options)
+    return export_onnx(model, out or f"{identifier(model.name)}.onnx", options, force)
 
 
-def _refuse_unknown(target: str, options: dict[str, Any], known: set[str]) -> None:
-    if unknown := sorted(set(options) - known):
-        raise LbnnError(f"--target {target} takes no {', '.join(unknown)}; it takes {', '.join(sorted(known))}")
-
-
-TARGETS: dict[str, Callable[[Any, str | Path | None, bool, dict[str, Any]], Path]] = {
-    "c": _export_c,
-    "onnx": _export_onnx,
-}
+TARGETS: Mapping[str, Target] = {"c": Target(COptions, _write_c), "onnx": Target(OnnxOptions, _write_onnx)}

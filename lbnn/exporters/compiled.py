@@ -15,8 +15,9 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.files import write_folder
 from lbnn.base.moments import Moments
 from lbnn.device.toolchains import TOOLCHAINS, Toolchain
-from lbnn.exporters.c import COptions, list_calls
-from lbnn.exporters.c.folder import files
+from lbnn.exporters.c import COptions
+from lbnn.exporters.c.folder import generate_program
+from lbnn.exporters.c.lower import lower
 from lbnn.exporters.c.render import render
 from lbnn.exporters.c.view import view
 from lbnn.model.file import Model, read_model
@@ -93,10 +94,10 @@ def compile(
     """
     read = model if isinstance(model, Model) else read_model(model, input_shape)
     options = COptions(name="compiled", input_variance=input_variance)
-    listing = list_calls(read, options)
-    data = view(listing, read, options)
-    sources = {**files(listing, data, options), "batch.c": render("batch.c.j2", data)}
-    graph = listing.graph
+    program = lower(read, options)
+    data = view(program, read, options)
+    sources = {**generate_program(program, data, options), "batch.c": render("batch.c.j2", data)}
+    graph = program.graph
     with tempfile.TemporaryDirectory(prefix="lbnn-") as folder:
         library = _build(write_folder(Path(folder) / "c", sources), TOOLCHAINS[toolchain], flags)
         return Compiled(

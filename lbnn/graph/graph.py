@@ -19,7 +19,7 @@ from lbnn import ops
 from lbnn.base.arrays import Array
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
-from lbnn.ops import Op, Shape
+from lbnn.ops import Op, Shape, Use
 
 Param = Moments[Array] | Array
 
@@ -82,6 +82,11 @@ class Graph:
         """Every node by name."""
         return {node.name: node for node in self.nodes}
 
+    def use(self, node: Node) -> Use:
+        """What an operator's facts are asked about: the node with the shapes of its values."""
+        inputs = tuple(self.values[name].shape for name in node.inputs)
+        return Use(inputs, self.values[node.name].shape, node.params, node.attrs)
+
     @cached_property
     def users(self) -> dict[str, tuple[Node, ...]]:
         """The nodes that read each value."""
@@ -124,9 +129,7 @@ def _lookup(name: str, values: Mapping[str, Value]) -> Value:
 def _check_inputs(op: Op, inputs: list[Value]) -> None:
     if (op.arity is None and len(inputs) < 1) or (op.arity is not None and len(inputs) != op.arity):
         raise LbnnError(f"{op.name} takes {op.arity or 'at least one'} input(s), got {len(inputs)}")
-    kinds = [value.random for value in inputs]
-    wanted = [True, False] if op.name == "shift" else [not op.point_inputs] * len(inputs)
-    if kinds != wanted:
+    if [value.random for value in inputs] != op.takes_random(len(inputs)):
         raise LbnnError(f"{op.name} does not take {' and '.join(map(str, inputs))}")
 
 
@@ -141,8 +144,7 @@ def _check_params(op: Op, params: Mapping[str, Param]) -> None:
             raise LbnnError(f"parameter {key!r} holds a NaN or an infinity")
         if isinstance(param, Moments) and (param.mean.shape != param.var.shape or np.any(param.var < 0)):
             raise LbnnError(f"parameter {key!r} has a variance that is negative or of another shape")
-    if op.name.startswith("batch_norm") and np.any(params["running_var"] < 0):  # type: ignore[operator]
-        raise LbnnError("running_var is negative")
+    op.check(params)
 
 
 def _attr_text(value: Any) -> str:
@@ -192,18 +194,19 @@ class GraphBuilder:
 
     def _form(self, op: Op, attrs: dict[str, Any], names: list[str]) -> tuple[Op, dict[str, Any], list[str]]:
         random = [self.values[name].random for name in names if name in self.values]
-        if op.point_inputs or (op.name == "shift" and random == [True, False]) or all(random):
+        if op.point_inputs or random == op.takes_random(len(names)):
             return op, attrs, names
+        general = ops.find(op.general)
         if not any(random):
-            general = ops.find("add") if op.name == "shift" else op
             return *general.at_points(attrs), names
-        if op.name in ("add", "shift"):
-            return ops.find("shift"), attrs, names if random[0] else names[::-1]
-        return (
-            op,
-            attrs,
-            [name if self.values[name].random else self.add(f"{name}_lifted", "lift", [name]) for name in names],
-        )
+        if general.mixed_form and not all(random):
+            return ops.find(general.mixed_form), attrs, names if random[0] else names[::-1]
+        return general, attrs, [self._lifted(name) for name in names]
+
+    def _lifted(self, name: str) -> str:
+        """A value as moments, with variance zero if it is a point."""
+        known = name in self.values and not self.values[name].random
+        return self.add(f"{name}_lifted", "lift", [name]) if known else name
 
 
 def rebuild(graph: Graph, nodes: Iterable[Node], output: str | None = None, random: bool | None = None) -> Graph:

@@ -13,16 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from lbnn import ops
 from lbnn.base.moments import Moments
-from lbnn.graph import Graph, Node, Param, rebuild
+from lbnn.graph.graph import Graph, Node, Param, rebuild
 from lbnn.graph.reference import evaluate_node
-from lbnn.ops.affine import batch_norm_affine
 
 Pass = Callable[[Graph], Graph]
 Rule = Callable[[Node, "Rewriter"], "Node | str"]
 """Gives the node to put in a node's place, or the name of the value that replaces it."""
-
-WEIGHTED = ("linear", "linear_point", "conv", "conv_point")
 
 
 def prepare(graph: Graph, input_variance: bool) -> Graph:
@@ -135,22 +133,26 @@ def _fold_constant(node: Node, rewriter: Rewriter) -> Node | str:
     known = [source.params["value"] for source in sources if source is not None and source.op == "constant"]
     if node.op == "shift" and len(known) == 1:
         return Node(node.name, "affine", node.inputs[:1], {}, {"scale": np.ones(()), "shift": known[0]})
-    if node.inputs and len(known) == len(node.inputs) and node.op.endswith("_point"):
+    if node.inputs and len(known) == len(node.inputs) and ops.find(node.op).point_output:
         value = evaluate_node(node, [np.asarray(array)[None] for array in known])
-        return node if isinstance(value, Moments) else Node(node.name, "constant", (), {}, {"value": value[0]})
+        return Node(node.name, "constant", (), {}, {"value": value[0]})
     return node
 
 
 def _expand_batch_norm(node: Node, rewriter: Rewriter) -> Node | str:
-    if not node.op.startswith("batch_norm"):
+    op = ops.find(node.op)
+    if op.as_affine is None or _is_affine(node):
         return node
-    params: dict[str, Any] = {**node.params, **node.attrs}
-    scale, shift = batch_norm_affine(rewriter.rank(node.name), **params)
-    return replace(node, op=node.op.replace("batch_norm", "affine"), attrs={}, params={"scale": scale, "shift": shift})
+    scale, shift = op.as_affine(rewriter.rank(node.name), **node.params, **node.attrs)
+    return replace(node, op="affine", attrs={}, params={"scale": scale, "shift": shift})
 
 
 def _is_affine(node: Node | None) -> bool:
-    return node is not None and node.op in ("affine", "affine_point")
+    return node is not None and ops.find(node.op).general == "affine"
+
+
+def _has_weights(node: Node) -> bool:
+    return ops.find(node.op).channel_axis is not None
 
 
 def _merge_affine(node: Node, rewriter: Rewriter) -> Node | str:
@@ -164,7 +166,7 @@ def _merge_affine(node: Node, rewriter: Rewriter) -> Node | str:
 
 def _fold_affine_back(node: Node, rewriter: Rewriter) -> Node | str:
     layer = rewriter.only_use(node.inputs[0]) if _is_affine(node) else None
-    if layer is None or layer.op not in WEIGHTED:
+    if layer is None or not _has_weights(layer):
         return node
     scale = _per_channel(node.params["scale"], layer, rewriter.rank(layer.name))
     shift = _per_channel(node.params["shift"], layer, rewriter.rank(layer.name))
@@ -183,7 +185,7 @@ def _scaled_outputs(params: Any, scale: Any, shift: Any) -> dict[str, Param]:
 
 
 def _fold_scale_forward(node: Node, rewriter: Rewriter) -> Node | str:
-    affine = rewriter.only_use(node.inputs[0]) if node.op in WEIGHTED else None
+    affine = rewriter.only_use(node.inputs[0]) if _has_weights(node) else None
     if affine is None or not _is_affine(affine) or np.any(affine.params["shift"]):
         return node
     groups = node.attrs.get("groups", 1)
@@ -212,8 +214,9 @@ def _per_channel(array: Param, layer: Node, rank: int) -> Any:
 
 
 def _channel_axis(layer: Node, rank: int) -> int:
-    """Linear layers work on the last axis, convolutions on the first."""
-    return rank - 1 if layer.op.startswith("linear") else 0
+    axis = ops.find(layer.op).channel_axis
+    assert axis is not None, layer.op
+    return axis(rank)
 
 
 def _vector(array: Param, channels: int, axis: int, rank: int) -> Any:
@@ -227,35 +230,20 @@ def _vector(array: Param, channels: int, axis: int, rank: int) -> Any:
 
 def _merge_pad(node: Node, rewriter: Rewriter) -> Node | str:
     pad = rewriter.only_use(node.inputs[0]) if node.inputs else None
-    if pad is None or pad.op not in ("pad", "pad_point"):
+    if pad is None or ops.find(pad.op).general != "pad":
         return node
-    amounts = pad.attrs["padding"]
-    if node.op in ("pad", "pad_point"):
+    amounts, general = pad.attrs["padding"], ops.find(node.op).general
+    if general == "pad":
         both = zip(amounts, node.attrs["padding"], strict=True)
         return replace(pad, attrs={"padding": tuple((a + c, b + d) for (a, b), (c, d) in both)})
-    if node.op in ("conv", "conv_point") and all(before == after for before, after in amounts):
+    if general == "conv" and all(before == after for before, after in amounts):
         total = tuple(own + before for own, (before, _) in zip(node.attrs["padding"], amounts, strict=True))
         return replace(node, inputs=pad.inputs, attrs={**node.attrs, "padding": total})
     return node
 
 
 def _is_identity(node: Node, rewriter: Rewriter) -> bool:
-    values, attrs = rewriter.graph.values, node.attrs
-    if node.op in ("flatten", "flatten_point"):
-        return rewriter.rank(node.name) == len(values[_original(node, rewriter)].shape)
-    if node.op in ("leaky_relu", "leaky_relu_point"):
-        return bool(attrs["negative_slope"] == 1.0)
-    if node.op in ("avg_pool", "avg_pool_point"):
-        return set(attrs["kernel_size"]) | set(attrs["stride"]) == {1}
-    if node.op in ("pad", "pad_point"):
-        return not np.any(attrs["padding"])
-    if node.op in ("affine", "affine_point"):
-        return bool(np.all(node.params["scale"] == 1.0) and not np.any(node.params["shift"]))
-    return node.op in ("concat", "concat_point") and len(node.inputs) == 1
-
-
-def _original(node: Node, rewriter: Rewriter) -> str:
-    return rewriter.graph.by_name[node.name].inputs[0]
+    return ops.find(node.op).identity(rewriter.graph.use(rewriter.graph.by_name[node.name]))
 
 
 def _array(param: Param) -> Any:

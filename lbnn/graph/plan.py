@@ -2,71 +2,23 @@
 
 A random value is two arrays (mean, var), a point is one. Arrays that must lie at fixed distances from each other
 (an operator that works in place, the parts of a concatenation) form one rigid body; each part of a body is a
-rectangle in space and time. A plan gives every body an offset so that no two rectangles meet.
-
-Placing bodies one after another, each at the lowest free offset, reaches the optimum for some order of them. So the
-search is over orders: the usual ones first, then two-ended stacking (which is optimal on chains), then branch and
-bound. It stops at the lower bound, the largest sum of arrays that are alive together.
+rectangle in space and time. A plan gives every body an offset so that no two rectangles meet: lbnn/graph/packing.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 
-from lbnn.graph import INPUT, Graph, Node
+from lbnn import ops
+from lbnn.graph.graph import INPUT, Graph, Node
+from lbnn.graph.packing import Block, body_extent, lower_bound, pack
+from lbnn.ops.memory import MEAN, VAR
 
-MEAN, VAR = "mean", "var"
 WORK = "work"
 Key = tuple[str, str]
 """An array: the name of its value and MEAN or VAR."""
-
-# Operators whose result may overwrite an input that is not needed any more: the positions of those inputs.
-IN_PLACE: Mapping[str, tuple[int, ...]] = {
-    "leaky_relu": (0,),
-    "leaky_relu_clamped": (0,),
-    "leaky_relu_point": (0,),
-    "affine": (0,),
-    "affine_point": (0,),
-    "batch_norm": (0,),
-    "batch_norm_point": (0,),
-    "add": (0, 1),
-    "add_point": (0, 1),
-    "shift": (0,),
-    "variance_head": (0,),
-    "variance_head_point": (0,),
-}
-
-# Arrays of a result that are an input's own: (part of the result, position of the input, part of the input).
-ALIASES: Mapping[str, tuple[tuple[str, int, str], ...]] = {
-    "flatten": ((MEAN, 0, MEAN), (VAR, 0, VAR)),
-    "flatten_point": ((MEAN, 0, MEAN),),
-    "shift": ((VAR, 0, VAR),),
-    "lift": ((MEAN, 0, MEAN),),
-}
-
-SEARCH_STEPS, SEARCH_BODIES = 4_000, 64
-"""How many placements branch and bound may try, and of how many bodies."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """Floats [offset, offset + size) of a buffer, used from step `first` to step `last`, both included."""
-
-    offset: int
-    size: int
-    first: int
-    last: int
-
-    def moved(self, by: int) -> Block:
-        """The same at another place."""
-        return replace(self, offset=self.offset + by)
-
-    def meets(self, other: Block) -> bool:
-        """Whether both use the same float at the same step."""
-        in_time = self.first <= other.last and other.first <= self.last
-        return in_time and self.offset < other.offset + other.size and other.offset < self.offset + self.size
 
 
 @dataclass(frozen=True)
@@ -107,7 +59,7 @@ def _placed(layout: Layout) -> Plan:
     offsets = pack(layout.bodies)
     places = {key: Place(WORK, offsets[body] + at) for key, (body, at) in layout.homes}
     blocks = {key: block.moved(offsets[body]) for key, body, block in layout.blocks}
-    extent = max((offset + _extent(body) for offset, body in zip(offsets, layout.bodies, strict=True)), default=0)
+    extent = max((offset + body_extent(body) for offset, body in zip(offsets, layout.bodies, strict=True)), default=0)
     return Plan(
         size=extent,
         bound=layout.bound,
@@ -115,9 +67,6 @@ def _placed(layout: Layout) -> Plan:
         blocks=blocks,
         scratch={name: place for (name, part), place in places.items() if part == "scratch"},
     )
-
-
-# ---- from a graph to bodies ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -178,13 +127,14 @@ class _Sharing:
         )
 
     def _visit(self, step: int, node: Node) -> None:
-        if node.op == "constant":
+        memory = ops.find(node.op).memory
+        if memory.stored:
             self.outside[(node.name, MEAN)] = Place(node.name)
-        elif node.op in ("concat", "concat_point"):
+        elif memory.joins:
             for part in self._parts(node.name):
                 self._concat(step, node, part)
         else:
-            aliases = {part: (node.inputs[at], source) for part, at, source in ALIASES.get(node.op, ())}
+            aliases = {part: (node.inputs[at], source) for part, at, source in memory.aliases}
             for part in self._parts(node.name):
                 self._define(step, node, part, aliases.get(part))
 
@@ -207,9 +157,9 @@ class _Sharing:
                 yield region
 
     def _in_place_inputs(self, node: Node) -> tuple[int, ...]:
-        if node.op in ("avg_pool", "avg_pool_point") and self.shrink and not any(node.attrs["padding"]):
-            return (0,)
-        return IN_PLACE.get(node.op, ())
+        memory = ops.find(node.op).memory
+        shrinks = self.shrink and memory.shrinks is not None and memory.shrinks(node.attrs)
+        return (0,) if shrinks else memory.in_place
 
     def _concat(self, step: int, node: Node, part: str) -> None:
         """Lets inputs be written where the result lies, where that is free; the others are to be copied."""
@@ -272,152 +222,3 @@ def _last_uses(graph: Graph) -> dict[str, int]:
     """The last step that reads each value; the output is read once more, behind the last node."""
     last = {name: step for step, node in enumerate(graph.nodes) for name in node.inputs}
     return last | {graph.output: len(graph.nodes)}
-
-
-# ---- from bodies to offsets ---------------------------------------------------------------------
-
-Body = Sequence[Block]
-
-
-def lower_bound(bodies: Iterable[Body]) -> int:
-    """The largest number of floats in use at one step. Blocks of one body may cover each other."""
-    bodies = list(bodies)
-    steps = {block.first for body in bodies for block in body}
-    return max((sum(_covered(body, step) for body in bodies) for step in steps), default=0)
-
-
-def _covered(body: Body, step: int) -> int:
-    total = end = 0
-    for block in sorted((b for b in body if b.first <= step <= b.last), key=lambda b: b.offset):
-        total += max(0, block.offset + block.size - max(end, block.offset))
-        end = max(end, block.offset + block.size)
-    return total
-
-
-def pack(bodies: Sequence[Body]) -> list[int]:
-    """Offsets of the smallest packing found."""
-    gaps = _gaps(bodies)
-    bound = lower_bound(bodies)
-    best = _stack(bodies, gaps, bound) or _first_fit(_by_size(bodies), bodies, gaps)
-    for order in _orders(bodies):
-        if _top(best, bodies) == bound:
-            return best
-        best = min(best, _first_fit(order, bodies, gaps), key=lambda offsets: _top(offsets, bodies))
-    return _branch_and_bound(bodies, gaps, bound, best) if len(bodies) <= SEARCH_BODIES else best
-
-
-def greedy_by_size(bodies: Sequence[Body]) -> int:
-    """The yardstick: the largest first, each at the lowest free offset."""
-    return _top(_first_fit(_by_size(bodies), bodies, _gaps(bodies)), bodies)
-
-
-Gaps = dict[tuple[int, int], list[tuple[int, int]]]
-"""(i, j) -> open intervals in which offset_i - offset_j must not lie."""
-
-
-def _gaps(bodies: Sequence[Body]) -> Gaps:
-    return {
-        (i, j): [
-            (b.offset - a.offset - a.size, b.offset + b.size - a.offset)
-            for a in body
-            for b in other
-            if a.first <= b.last and b.first <= a.last
-        ]
-        for i, body in enumerate(bodies)
-        for j, other in enumerate(bodies)
-        if i != j
-    }
-
-
-def _lowest(body: int, offsets: Mapping[int, int], gaps: Gaps) -> int:
-    """The lowest offset at which `body` meets none of those that lie already."""
-    at = 0
-    for low, high in sorted((offsets[j] + low, offsets[j] + high) for j in offsets for low, high in gaps[body, j]):
-        if low < at < high:
-            at = high
-    return at
-
-
-def _highest(body: int, offsets: Mapping[int, int], gaps: Gaps, start: int) -> int:
-    """The highest such offset from `start` downwards, negative if there is none."""
-    at = start
-    closed = ((offsets[j] + low, offsets[j] + high) for j in offsets for low, high in gaps[body, j])
-    for low, high in sorted(closed, key=lambda gap: -gap[1]):
-        if low < at < high:
-            at = low
-    return at
-
-
-def _first_fit(order: Iterable[int], bodies: Sequence[Body], gaps: Gaps) -> list[int]:
-    offsets: dict[int, int] = {}
-    for body in order:
-        offsets[body] = _lowest(body, offsets, gaps)
-    return [offsets[body] for body in range(len(bodies))]
-
-
-def _stack(bodies: Sequence[Body], gaps: Gaps, bound: int) -> list[int] | None:
-    """Bodies in the order of time, at the lower and the upper end in turn; None if that does not fit the bound."""
-    offsets: dict[int, int] = {}
-    starts = [min(block.first for block in body) for body in bodies]
-    ranks = {start: rank for rank, start in enumerate(sorted(set(starts)))}
-    upper = [ranks[start] % 2 == 1 for start in starts]
-    # At the upper end from top to bottom, so that a mean lies below its variance there too.
-    for body in sorted(range(len(bodies)), key=lambda i: (starts[i], -i if upper[i] else i)):
-        room = bound - _extent(bodies[body])
-        offsets[body] = _highest(body, offsets, gaps, room) if upper[body] else _lowest(body, offsets, gaps)
-        if not 0 <= offsets[body] <= room:
-            return None
-    return [offsets[body] for body in range(len(bodies))]
-
-
-def _orders(bodies: Sequence[Body]) -> Iterator[list[int]]:
-    yield _by_size(bodies)
-    keys: tuple[Callable[[Body], int], ...] = (
-        lambda body: -_extent(body) * _duration(body),
-        lambda body: -_duration(body),
-        lambda body: min(b.first for b in body),
-        lambda body: -max(b.last for b in body),
-    )
-    for key in keys:
-        yield sorted(range(len(bodies)), key=lambda i, key=key: (key(bodies[i]), -_extent(bodies[i]), i))  # type: ignore[misc]
-
-
-def _by_size(bodies: Sequence[Body]) -> list[int]:
-    return sorted(range(len(bodies)), key=lambda i: (-_extent(bodies[i]), i))
-
-
-def _branch_and_bound(bodies: Sequence[Body], gaps: Gaps, bound: int, best: list[int]) -> list[int]:
-    """Orders that begin like the one by size first; a branch ends as soon as it is no better than the best."""
-    top, steps = _top(best, bodies), SEARCH_STEPS
-    order, offsets = _by_size(bodies), dict[int, int]()
-
-    def visit() -> None:
-        nonlocal best, top, steps
-        if len(offsets) == len(bodies):
-            best = [offsets[body] for body in range(len(bodies))]
-            top = _top(best, bodies)
-            return
-        for body in order:
-            if body in offsets or steps <= 0 or top == bound:
-                continue
-            steps -= 1
-            at = _lowest(body, offsets, gaps)
-            if at + _extent(bodies[body]) < top:
-                offsets[body] = at
-                visit()
-                del offsets[body]
-
-    visit()
-    return best
-
-
-def _extent(body: Body) -> int:
-    return max(block.offset + block.size for block in body)
-
-
-def _duration(body: Body) -> int:
-    return 1 + max(block.last for block in body) - min(block.first for block in body)
-
-
-def _top(offsets: Sequence[int], bodies: Sequence[Body]) -> int:
-    return max((at + _extent(body) for at, body in zip(offsets, bodies, strict=True)), default=0)

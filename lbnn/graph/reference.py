@@ -135,7 +135,7 @@ def evaluate(graph: Graph, mean: Any, var: Any = None) -> dict[str, Any]:
     for node in graph.nodes:
         inputs = [values[name] for name in node.inputs]
         out = evaluate_node(node, inputs)
-        values[node.name] = np.broadcast_to(out, (len(mean), *out.shape)) if node.op == "constant" else out
+        values[node.name] = out if node.inputs else np.broadcast_to(out, (len(mean), *out.shape))
     return values
 
 

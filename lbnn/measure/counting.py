@@ -12,13 +12,12 @@ from lbnn.base.files import write_folder
 from lbnn.device import callgrind
 from lbnn.device.devices import DEVICES, run_model
 from lbnn.device.toolchains import DEFAULT_FLAGS, CompileError
-from lbnn.exporters.c import COptions, generate
+from lbnn.exporters.c import COptions, footprint, generate, lower
 from lbnn.measure import peers
 from lbnn.measure.backends import BACKENDS
 from lbnn.measure.cost import Cost
 from lbnn.measure.device_backend import device_cost
 from lbnn.measure.host_times import HERE, HOST_FLAGS, host_toolchain
-from lbnn.measure.inspection import inspect_model
 from lbnn.measure.layers import LayerCost, layer_costs
 from lbnn.measure.subject import COUNTED, NAME, Subject, ordinary_inputs
 from lbnn.model.file import Model
@@ -63,8 +62,8 @@ def _count_here(name: str, subject: Subject) -> Counted:
 def _emulate(name: str, subject: Subject) -> Counted:
     profile, run = name in REFERENCE_DEVICES, partial(run_model, name, subject.folder, NAME, subject.few)
     result, plain = run(flags=DEVICE_FLAGS, profile=profile), run(flags=(*DEVICE_FLAGS, PLAIN_FLAG))
-    layers = layer_costs(subject.model, subject.folder / f"{NAME}.c", result) if profile else ()
-    weight_bytes = inspect_model(subject.model).footprint.weight_bytes
+    layers = layer_costs(subject.program, subject.folder / f"{NAME}.c", result) if profile else ()
+    weight_bytes = footprint(subject.program).weight_bytes
     return Counted(
         FLAGS_TEXT,
         device_cost(result, weight_bytes),
@@ -91,4 +90,4 @@ def reference_layer_costs(model: Model) -> tuple[LayerCost, ...]:
             result = run_model(device, folder, NAME, inputs, flags=DEVICE_FLAGS, profile=True)
         except LbnnError:
             return ()
-        return layer_costs(model, folder / f"{NAME}.c", result)
+        return layer_costs(lower(model, COptions(name=NAME)), folder / f"{NAME}.c", result)

@@ -10,9 +10,8 @@ import numpy as np
 
 from lbnn.base.files import write_folder
 from lbnn.device.devices import run_model
-from lbnn.exporters.c import COptions, generate
+from lbnn.exporters.c import COptions, footprint, generate, lower
 from lbnn.measure.cost import Cost
-from lbnn.measure.inspection import inspect_model
 from lbnn.measure.parity import Outcome
 from lbnn.measure.samples import Samples
 from lbnn.model.file import Model
@@ -31,8 +30,7 @@ def run_device(
     with tempfile.TemporaryDirectory() as folder:
         result = run_model(device, write_folder(Path(folder) / "c", files), "model", inputs, spread)
     mean, var = (np.where(result.status[:, None] == 0, part, np.nan) for part in (result.mean, result.variance))
-    weight_bytes = inspect_model(model, samples.var is not None).footprint.weight_bytes
-    return Outcome(mean, var, device_cost(result, weight_bytes))
+    return Outcome(mean, var, device_cost(result, footprint(lower(model, options)).weight_bytes))
 
 
 def device_cost(result: Any, weight_bytes: int) -> Cost:

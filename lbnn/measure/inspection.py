@@ -8,8 +8,9 @@ from typing import Any
 
 from lbnn.base.moments import Moments
 from lbnn.base.terminal import kilobytes, print_table, thousands
-from lbnn.exporters.c import COptions, Footprint, footprint, list_calls
+from lbnn.exporters.c import COptions, Footprint, footprint, lower
 from lbnn.exporters.c.footprint import macs
+from lbnn.exporters.c.program import Program
 from lbnn.graph import Graph, Node
 from lbnn.graph.plan import Plan
 from lbnn.measure import parts
@@ -34,10 +35,24 @@ class Inspection:
     """A model as it will be exported."""
 
     model: Model
-    graph: Graph
-    plan: Plan
+    program: Program
     layers: tuple[ExportedLayer, ...]
     footprint: Footprint
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as it is exported."""
+        return self.program.graph
+
+    @property
+    def plan(self) -> Plan:
+        """Where its values lie in the work buffer."""
+        return self.program.plan
+
+    @property
+    def least_work_bytes(self) -> int:
+        """Below which no plan can be."""
+        return self.program.dtype.bytes * self.plan.bound
 
     @property
     def parameters(self) -> int:
@@ -58,7 +73,7 @@ class Inspection:
             "code_bytes": need.code_bytes,
             "stack_bytes": need.stack_bytes,
             "work_bytes": need.work_bytes,
-            "work_bytes_lower_bound": 4 * self.plan.bound,
+            "work_bytes_lower_bound": self.least_work_bytes,
             "layers": [asdict(layer) for layer in self.layers],
             "parts": [found.as_plain() for found in parts.fits(need)],
         }
@@ -66,13 +81,13 @@ class Inspection:
 
 def inspect_model(model: Model, input_variance: bool = False) -> Inspection:
     """What an export of `model` to C will hold; the footprint is that of its NAME_footprint.json."""
-    listing = list_calls(model, COptions(input_variance=input_variance))
-    graph = listing.graph
+    program = lower(model, COptions(input_variance=input_variance))
+    graph = program.graph
     layers = tuple(
         ExportedLayer(node.name, node.op, str(graph.values[node.name]), _gaussians(node), macs(node, graph))
         for node in graph.nodes
     )
-    return Inspection(model, graph, listing.plan, layers, footprint(listing))
+    return Inspection(model, program, layers, footprint(program))
 
 
 def _gaussians(node: Node) -> int:
@@ -85,7 +100,7 @@ def show_inspection(found: Inspection) -> None:
     totals = ["total", "", "", thousands(found.parameters), thousands(found.footprint.macs)]
     title = f"{found.model.name}: input {found.graph.input}, sha256 {found.model.sha256[:12]}"
     print_table(("layer", "operator", "output", "Gaussians", "MACs"), [*rows, totals], title)
-    need, bound = found.footprint, kilobytes(4 * found.plan.bound)
+    need, bound = found.footprint, kilobytes(found.least_work_bytes)
     print(f"flash: {kilobytes(need.weight_bytes)} of weights and at most {kilobytes(need.code_bytes)} of code")
     print(f"RAM:   {kilobytes(need.work_bytes)} of work buffer (at least {bound})")
     print(f"stack: at most {thousands(need.stack_bytes)} bytes (code and stack: gcc on Cortex-M)")

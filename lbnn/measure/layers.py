@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lbnn.device.devices import DeviceResult
-from lbnn.exporters.c import COptions, list_calls
+from lbnn.exporters.c.program import Program
+from lbnn.exporters.c.view import layer_lines
 from lbnn.graph.arithmetic import minimum
-from lbnn.model.file import Model
 
 
 @dataclass(frozen=True)
@@ -30,17 +29,16 @@ class LayerCost:
         return self.instructions / self.minimum
 
 
-def layer_costs(model: Model, source: Path, result: DeviceResult) -> tuple[LayerCost, ...]:
-    """The layers of the generated file `source` in a profiled run; the last row is predict's own: checks and a copy."""
-    listing = list_calls(model, COptions(name=source.stem))
-    spent = _by_layer(result.lines, _owners(source.read_text(), [line.layer for line in listing.lines]))
+def layer_costs(program: Program, source: Path, result: DeviceResult) -> tuple[LayerCost, ...]:
+    """The layers of a program's NAME.c in a profiled run; the last row is predict's own: checks and a copy."""
+    spent = _by_layer(result.lines, layer_lines(program, source.read_text()))
     count = len(result.status)
     layers = [
-        LayerCost(line.layer, line.op, line.shape, round(spent[line.layer] / count), minimum(node, listing.graph))
-        for line, node in zip(listing.lines, listing.graph.nodes, strict=True)
-        if spent[line.layer]
+        LayerCost(each.layer, each.node.op, each.shape, round(spent[each.layer] / count), least)
+        for each in program.layers
+        if spent[each.layer] and (least := minimum(each.node, program.graph))
     ]
-    checked = 2 * listing.size("input") + 8 * listing.size(listing.graph.output)  # a load and a test; a copy of outputs
+    checked = 2 * program.input_len + 8 * program.output_len  # a load and a test; a copy of outputs
     return (*layers, LayerCost("checks", "", "", round(spent[""] / count), checked))
 
 
@@ -49,19 +47,6 @@ def _by_layer(lines: Mapping[int, int], owners: Mapping[int, str]) -> Counter[st
     for line, instructions in lines.items():
         spent[owners.get(line, "")] += instructions
     return spent
-
-
-def _owners(source: str, layers: Sequence[str]) -> dict[int, str]:
-    """Line number -> layer: its calls begin on a line that names it in a comment and end before an empty line."""
-    owners, owner = {}, ""
-    for number, text in enumerate(source.splitlines(), start=1):
-        named = re.match(r"\s*/\* (\w+) .*\*/", text)
-        if named and named[1] in layers:
-            owner = named[1]
-        elif not text.strip():
-            owner = ""
-        owners[number] = owner
-    return owners
 
 
 def total(layers: Sequence[LayerCost]) -> LayerCost:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from lbnn.base.arrays import Floats
+from lbnn.exporters.c import COptions, lower
+from lbnn.exporters.c.program import Program
 from lbnn.graph.passes import prepare
 from lbnn.measure.samples import input_scale
 from lbnn.model.file import Model
@@ -27,6 +29,11 @@ class Subject:
     model: Model
     folder: Path
     inputs: Floats
+
+    @cached_property
+    def program(self) -> Program:
+        """What the generated C says."""
+        return lower(self.model, COptions(name=NAME))
 
     @cached_property
     def onnx(self) -> Any:

@@ -13,7 +13,7 @@ tensors       {tensor: float32}; nodes that name the same tensor share it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,69 +139,24 @@ def _node(data: Any) -> SavedNode:
             inputs=tuple(text(item, "an input", MAX_NAME) for item in _field(data, "inputs", list)),
             attrs=_attrs(ops.find(op), _field(data, "attrs", dict)),
             params=_params(ops.find(op), _field(data, "params", dict)),
-            training=_training(op, _field(data, "training", dict)),
+            training=_training(ops.find(op), _field(data, "training", dict)),
         )
     except LbnnError as error:
         raise LbnnError(f"node {name!r}: {error}") from None
 
 
 def _attrs(op: ops.Op, data: dict[Any, Any]) -> dict[str, Any]:
-    """Exactly the attributes that the operator takes (its samples show which), each of its type."""
-    wanted = op.samples[0].attrs
-    if set(data) != set(wanted):
-        raise LbnnError(f"{op.name} takes the attributes {sorted(wanted)}")
-    return {key: ATTRS["pads" if op.name.startswith("pad") else key](key, data[key]) for key in wanted}
+    """Exactly the attributes that the operator takes, each as its kind reads it."""
+    if set(data) != set(op.attributes):
+        raise LbnnError(f"{op.name} takes the attributes {sorted(op.attributes)}")
+    return {key: read(key, data[key]) for key, read in op.attributes.items()}
 
 
-def _integers(key: str, value: Any) -> Shape:
-    if type(value) is not list or len(value) not in (1, 2):
-        raise LbnnError(f"{key} must be a list of one or two integers")
-    return tuple(_integer(key, item) for item in value)
-
-
-def _integer(key: str, value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 2**31:
-        raise LbnnError(f"{key} must be an integer from 0 to 2^31 - 1")
-    return value
-
-
-def _pairs(key: str, value: Any) -> tuple[Shape, ...]:
-    pairs = [_integers(key, pair) for pair in value] if type(value) is list else []
-    if len(pairs) not in (1, 2) or any(len(pair) != 2 for pair in pairs):
-        raise LbnnError(f"{key} must be one or two pairs of integers")
-    return tuple(pairs)
-
-
-def _boolean(key: str, value: Any) -> bool:
-    if type(value) is not bool:
-        raise LbnnError(f"{key} must be True or False")
-    return value
-
-
-def _number(low: float, high: float) -> Callable[[str, Any], float]:
-    def check(key: str, value: Any) -> float:
-        if type(value) not in (int, float) or not low <= value <= high:
-            raise LbnnError(f"{key} must be a number from {low:g} to {high:g}")
-        return float(value)
-
-    return check
-
-
-ATTRS: dict[str, Callable[[str, Any], Any]] = {
-    "kernel_size": _integers,
-    "stride": _integers,
-    "padding": _integers,
-    "dilation": _integers,
-    "pads": _pairs,
-    "groups": _integer,
-    "axis": _integer,
-    "ceil_mode": _boolean,
-    "count_include_pad": _boolean,
-    "negative_slope": _number(0.0, 1.0),
-    "clamp": _number(1e-6, 1e6),
-    "eps": _number(1e-12, 1e6),
-}
-"""The type of each attribute; `pads` is the padding of a pad, before and after each axis."""
+def _training(op: ops.Op, data: dict[Any, Any]) -> dict[str, Any]:
+    """What a layer needs to train on."""
+    if set(data) != set(op.training):
+        raise LbnnError("field 'training' does not fit the operator")
+    return {key: read(key, data[key]) for key, read in op.training.items()}
 
 
 def _params(op: ops.Op, data: dict[Any, Any]) -> dict[str, str]:
@@ -218,13 +173,6 @@ def _params(op: ops.Op, data: dict[Any, Any]) -> dict[str, str]:
     if "bias" in op.constants and "bias" not in data:
         raise LbnnError(f"{op.name} needs the parameters {list(op.params)}")
     return named
-
-
-def _training(op: str, data: dict[Any, Any]) -> dict[str, Any]:
-    """What a layer needs to train on."""
-    if set(data) != ({"momentum"} if op.startswith("batch_norm") else set()):
-        raise LbnnError("field 'training' does not fit the operator")
-    return {key: _number(0.0, 1.0)(key, value) for key, value in data.items()}
 
 
 def plain(value: Any, what: str) -> Any:

@@ -3,7 +3,25 @@
 from lbnn.ops import affine, avg_pool, conv, leaky_relu, linear, structure, variance_head
 from lbnn.ops.conv import ConvGeometry
 from lbnn.ops.namespace import AxisFactors, Namespace, Shape, TailRow, Window
-from lbnn.ops.table import OPS, Op, Sample, find
+from lbnn.ops.table import OPS, Op, Sample, Use, find
 
-__all__ = ["OPS", "AxisFactors", "ConvGeometry", "Namespace", "Op", "Sample", "Shape", "TailRow", "Window", "find"]
-__all__ += ["affine", "avg_pool", "conv", "leaky_relu", "linear", "structure", "variance_head"]
+__all__ = [
+    "OPS",
+    "AxisFactors",
+    "ConvGeometry",
+    "Namespace",
+    "Op",
+    "Sample",
+    "Shape",
+    "TailRow",
+    "Use",
+    "Window",
+    "affine",
+    "avg_pool",
+    "conv",
+    "find",
+    "leaky_relu",
+    "linear",
+    "structure",
+    "variance_head",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,11 @@ import torch.nn.functional as F
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
+from lbnn.ops.arithmetic import each
+from lbnn.ops.attributes import number
+from lbnn.ops.memory import IN_PLACE
 from lbnn.ops.namespace import Namespace, Shape
-from lbnn.ops.table import Op, Sample, register
+from lbnn.ops.table import Op, Sample, Use, register_forms
 
 
 def affine(xp: Namespace, x: Moments[Any], scale: Any, shift: Any) -> Moments[Any]:
@@ -39,15 +43,29 @@ _SAMPLES = (
     Sample(((2, 2, 3),), {"scale": (2, 1, 1), "shift": ()}),
     Sample(((4,),), {"scale": (), "shift": (4,)}),
 )
-_COMMON: dict[str, Any] = dict(
-    shape=affine_shape,
-    oracle=lambda x, scale, shift: x * scale + shift,
-    kind="multilinear",
-    samples=_SAMPLES,
-    constants=("scale", "shift"),
+
+
+def _is_identity(use: Use) -> bool:
+    return bool(np.all(use.params["scale"] == 1.0) and not np.any(use.params["shift"]))
+
+
+register_forms(
+    Op(
+        "affine",
+        affine,
+        shape=affine_shape,
+        oracle=lambda x, scale, shift: x * scale + shift,
+        kind="multilinear",
+        samples=_SAMPLES,
+        arithmetic=each(2),
+        memory=IN_PLACE,
+        constants=("scale", "shift"),
+        identity=_is_identity,
+        as_affine=lambda rank, scale, shift: (scale, shift),
+    ),
+    affine_point,
+    each(1),
 )
-register(Op("affine", affine, point_form="affine_point", **_COMMON))
-register(Op("affine_point", affine_point, point_inputs=True, point_output=True, **_COMMON))
 
 
 def batch_norm(
@@ -84,16 +102,31 @@ def _batch_norm_oracle(x: Any, weight: Any, bias: Any, running_mean: Any, runnin
     return F.batch_norm(x[None], running_mean, running_var, weight, bias, False, 0.0, eps)[0]
 
 
+def _check_statistics(params: Mapping[str, Any]) -> None:
+    if np.any(params["running_var"] < 0):
+        raise LbnnError("running_var is negative")
+
+
 _STATISTICS = ("weight", "bias", "running_mean", "running_var")
-_BATCH_NORM: dict[str, Any] = dict(
-    shape=batch_norm_shape,
-    oracle=_batch_norm_oracle,
-    kind="multilinear",
-    samples=(
-        Sample(((3,),), dict.fromkeys(_STATISTICS, (3,)), {"eps": 1e-5}),
-        Sample(((2, 2, 2),), dict.fromkeys(_STATISTICS, (2,)), {"eps": 1e-2}),
+register_forms(
+    Op(
+        "batch_norm",
+        batch_norm,
+        shape=batch_norm_shape,
+        oracle=_batch_norm_oracle,
+        kind="multilinear",
+        samples=(
+            Sample(((3,),), dict.fromkeys(_STATISTICS, (3,)), {"eps": 1e-5}),
+            Sample(((2, 2, 2),), dict.fromkeys(_STATISTICS, (2,)), {"eps": 1e-2}),
+        ),
+        arithmetic=each(2),
+        memory=IN_PLACE,
+        attributes={"eps": number(1e-12, 1e6)},
+        constants=_STATISTICS,
+        check=_check_statistics,
+        training={"momentum": number(0.0, 1.0)},
+        as_affine=batch_norm_affine,
     ),
-    constants=_STATISTICS,
+    batch_norm_point,
+    each(1),
 )
-register(Op("batch_norm", batch_norm, point_form="batch_norm_point", **_BATCH_NORM))
-register(Op("batch_norm_point", batch_norm_point, point_inputs=True, point_output=True, **_BATCH_NORM))

@@ -9,8 +9,11 @@ import torch.nn.functional as F
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
+from lbnn.ops import arithmetic
+from lbnn.ops.attributes import boolean, integers
+from lbnn.ops.memory import Memory
 from lbnn.ops.namespace import AxisFactors, Namespace, Shape, Window
-from lbnn.ops.table import Op, Sample, register
+from lbnn.ops.table import Op, Sample, Use, register_forms
 
 
 def avg_pool(
@@ -113,6 +116,12 @@ def _oracle(x: Any, kernel_size: Shape, stride: Shape, padding: Shape, ceil_mode
     return function(x[None], kernel_size, stride, padding, ceil_mode, count_include_pad)[0]
 
 
+def _sums(use: Use) -> int:
+    """A sum and a product by 1/n or 1/n^2 in each window."""
+    kernel, stride, padding = (use.attrs[key] for key in ("kernel_size", "stride", "padding"))
+    return use.output[0] * arithmetic.windows(use, kernel, stride, padding, (1,) * len(kernel))
+
+
 def _samples() -> tuple[Sample, ...]:
     shapes = (
         ((2, 7), (3,), (2,), (1,)),
@@ -130,6 +139,25 @@ def _samples() -> tuple[Sample, ...]:
     )
 
 
-_COMMON: dict[str, Any] = dict(shape=avg_pool_shape, oracle=_oracle, kind="multilinear", samples=_samples())
-register(Op("avg_pool", avg_pool, point_form="avg_pool_point", **_COMMON))
-register(Op("avg_pool_point", avg_pool_point, point_inputs=True, point_output=True, **_COMMON))
+register_forms(
+    Op(
+        "avg_pool",
+        avg_pool,
+        shape=avg_pool_shape,
+        oracle=_oracle,
+        kind="multilinear",
+        samples=_samples(),
+        arithmetic=lambda use: 2 * _sums(use),
+        memory=Memory(shrinks=lambda attrs: not any(attrs["padding"])),
+        attributes={
+            "kernel_size": integers,
+            "stride": integers,
+            "padding": integers,
+            "ceil_mode": boolean,
+            "count_include_pad": boolean,
+        },
+        identity=lambda use: set(use.attrs["kernel_size"]) | set(use.attrs["stride"]) == {1},
+    ),
+    avg_pool_point,
+    _sums,
+)

@@ -9,8 +9,11 @@ import torch.nn.functional as F
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
+from lbnn.ops.arithmetic import weighted, weighted_point, windows
+from lbnn.ops.attributes import integer, integers
+from lbnn.ops.memory import OWN
 from lbnn.ops.namespace import Namespace, Shape
-from lbnn.ops.table import Op, Sample, register
+from lbnn.ops.table import Op, Sample, Use, register_forms
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,13 @@ def _oracle(x: Any, weight: Any, bias: Any, stride: Shape, padding: Shape, dilat
     return out + bias.reshape((-1,) + (1,) * len(stride)) if bias.ndim else out + bias
 
 
+def _products(use: Use) -> int:
+    """Pairs of a weight and an input inside the image."""
+    out, inputs, *kernel = use.params["weight"].shape
+    geometry = (use.attrs[key] for key in ("stride", "padding", "dilation"))
+    return int(out * inputs * windows(use, tuple(kernel), *geometry))
+
+
 def _sample(x: Shape, weight: Shape, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1) -> Sample:
     rank = len(x) - 1
     attrs = dict(stride=(stride,) * rank, padding=(padding,) * rank, dilation=(dilation,) * rank, groups=groups)
@@ -109,8 +119,21 @@ _SAMPLES = (
         dict(stride=(1, 2), padding=(1, 0), dilation=(2, 1), groups=1),
     ),
 )
-_COMMON: dict[str, Any] = dict(
-    shape=conv_shape, oracle=_oracle, kind="multilinear", samples=_SAMPLES, gaussian=("weight", "bias")
+register_forms(
+    Op(
+        "conv",
+        conv,
+        shape=conv_shape,
+        oracle=_oracle,
+        kind="multilinear",
+        samples=_SAMPLES,
+        arithmetic=weighted(_products),
+        memory=OWN,
+        attributes={"stride": integers, "padding": integers, "dilation": integers, "groups": integer},
+        gaussian=("weight", "bias"),
+        channel_axis=lambda rank: 0,
+    ),
+    conv_point,
+    weighted_point(_products),
+    point_output=False,
 )
-register(Op("conv", conv, point_form="conv_point", **_COMMON))
-register(Op("conv_point", conv_point, point_inputs=True, **_COMMON))

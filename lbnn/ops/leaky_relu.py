@@ -8,8 +8,11 @@ import torch
 import torch.nn.functional as F
 
 from lbnn.base.moments import Moments
+from lbnn.ops.arithmetic import each
+from lbnn.ops.attributes import number
+from lbnn.ops.memory import IN_PLACE
 from lbnn.ops.namespace import Namespace, Shape
-from lbnn.ops.table import Op, Sample, register
+from lbnn.ops.table import Op, Sample, register, register_forms
 
 
 def leaky_relu(xp: Namespace, x: Moments[Any], negative_slope: float) -> Moments[Any]:
@@ -77,29 +80,39 @@ def _clamped_oracle(x: Any, mean: Any, sigma: Any, negative_slope: float, clamp:
     return torch.where(x < kink, negative_slope * x, x)
 
 
+# Per element, counted in the formulas of c_runtime/lbnn_math.h and lbnn_activation.h:
+#   sigma, |E|, x = |E| / sigma and its bound 4; x^2, e^(-x^2/2) 12; N, P, T, D, quotient 10; E', V' and sign 11.
+_ARITHMETIC, _POINT_ARITHMETIC = each(37), each(2)
+
 _SLOPES = (0.0, 0.01, 0.1, 0.3, 1.0)
-_SAMPLES = tuple(Sample(((64,),), {}, {"negative_slope": slope}) for slope in _SLOPES)
-register(Op("leaky_relu", leaky_relu, same_shape, F.leaky_relu, "pointwise", _SAMPLES, point_form="leaky_relu_point"))
-register(
+_SLOPE = number(0.0, 1.0)
+register_forms(
     Op(
-        "leaky_relu_point",
-        leaky_relu_point,
-        same_shape,
-        F.leaky_relu,
-        "pointwise",
-        _SAMPLES,
-        point_inputs=True,
-        point_output=True,
-    )
+        "leaky_relu",
+        leaky_relu,
+        shape=same_shape,
+        oracle=F.leaky_relu,
+        kind="pointwise",
+        samples=tuple(Sample(((64,),), {}, {"negative_slope": slope}) for slope in _SLOPES),
+        arithmetic=_ARITHMETIC,
+        memory=IN_PLACE,
+        attributes={"negative_slope": _SLOPE},
+        identity=lambda use: bool(use.attrs["negative_slope"] == 1.0),
+    ),
+    leaky_relu_point,
+    _POINT_ARITHMETIC,
 )
 register(
     Op(
         "leaky_relu_clamped",
         leaky_relu_clamped,
-        same_shape,
-        _clamped_oracle,
-        "pointwise",
-        tuple(Sample(((64,),), {}, {"negative_slope": slope, "clamp": 3.0}) for slope in _SLOPES),
+        shape=same_shape,
+        oracle=_clamped_oracle,
+        kind="pointwise",
+        samples=tuple(Sample(((64,),), {}, {"negative_slope": slope, "clamp": 3.0}) for slope in _SLOPES),
+        arithmetic=_ARITHMETIC,
+        memory=IN_PLACE,
+        attributes={"negative_slope": _SLOPE, "clamp": number(1e-6, 1e6)},
         point_form="leaky_relu_point",
     )
 )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import torch.nn.functional as F
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
+from lbnn.ops.arithmetic import weighted, weighted_point
+from lbnn.ops.memory import OWN
 from lbnn.ops.namespace import Namespace, Shape
-from lbnn.ops.table import Op, Sample, register
+from lbnn.ops.table import Op, Sample, Use, register_forms
 
 
 def linear(xp: Namespace, x: Moments[Any], weight: Moments[Any], bias: Moments[Any]) -> Moments[Any]:
@@ -32,18 +35,31 @@ def linear_shape(x: Shape, weight: Shape, bias: Shape) -> Shape:
     return (*x[:-1], weight[0])
 
 
+def _products(use: Use) -> int:
+    """Pairs of a weight and an input."""
+    return prod(use.output) * use.inputs[0][-1]
+
+
 _SAMPLES = (
     Sample(((3,),), {"weight": (2, 3), "bias": (2,)}),
     Sample(((4,),), {"weight": (1, 4), "bias": (1,)}),
     Sample(((2, 3),), {"weight": (2, 3), "bias": (2,)}),
     Sample(((3,),), {"weight": (2, 3), "bias": ()}),
 )
-_COMMON: dict[str, Any] = dict(
-    shape=linear_shape,
-    oracle=lambda x, weight, bias: F.linear(x, weight) + bias,
-    kind="multilinear",
-    samples=_SAMPLES,
-    gaussian=("weight", "bias"),
+register_forms(
+    Op(
+        "linear",
+        linear,
+        shape=linear_shape,
+        oracle=lambda x, weight, bias: F.linear(x, weight) + bias,
+        kind="multilinear",
+        samples=_SAMPLES,
+        arithmetic=weighted(_products),
+        memory=OWN,
+        gaussian=("weight", "bias"),
+        channel_axis=lambda rank: rank - 1,
+    ),
+    linear_point,
+    weighted_point(_products),
+    point_output=False,
 )
-register(Op("linear", linear, point_form="linear_point", **_COMMON))
-register(Op("linear_point", linear_point, point_inputs=True, **_COMMON))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
 from typing import Any
 
 import torch
@@ -9,8 +11,11 @@ import torch.nn.functional as F
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
+from lbnn.ops.arithmetic import each, none
+from lbnn.ops.attributes import integer, pairs
+from lbnn.ops.memory import MEAN, OWN, VAR, Memory
 from lbnn.ops.namespace import Namespace, Shape
-from lbnn.ops.table import Op, Sample, register
+from lbnn.ops.table import Op, Sample, register, register_forms
 
 Padding = tuple[tuple[int, int], ...]
 
@@ -27,10 +32,7 @@ def flatten_point(xp: Namespace, x: Any) -> Any:
 
 def flatten_shape(x: Shape) -> Shape:
     """(a, b, ...) -> (a * b * ...,)."""
-    size = 1
-    for extent in x:
-        size *= extent
-    return (size,)
+    return (prod(x),)
 
 
 def pad(xp: Namespace, x: Moments[Any], padding: Padding) -> Moments[Any]:
@@ -108,49 +110,110 @@ def _concat_oracle(*xs: Any, axis: int) -> Any:
     return torch.cat(xs, axis)
 
 
-_FLATTEN: dict[str, Any] = dict(
-    shape=flatten_shape, oracle=torch.flatten, kind="multilinear", samples=(Sample(((2, 2, 2),)), Sample(((3,),)))
-)
-_PAD: dict[str, Any] = dict(
-    shape=pad_shape,
-    oracle=_pad_oracle,
-    kind="multilinear",
-    samples=(Sample(((1, 2, 3),), {}, {"padding": ((1, 0), (2, 1))}), Sample(((2, 3),), {}, {"padding": ((0, 2),)})),
-)
-_ADD: dict[str, Any] = dict(
-    shape=add_shape, oracle=torch.add, kind="multilinear", samples=(Sample(((2, 3), (2, 3))),), arity=2
-)
-_CONCAT: dict[str, Any] = dict(
-    shape=concat_shape,
-    oracle=_concat_oracle,
-    kind="multilinear",
-    samples=(
-        Sample(((2, 2), (3, 2)), {}, {"axis": 0}),
-        Sample(((1, 2), (1, 1), (1, 3)), {}, {"axis": 1}),
+register_forms(
+    Op(
+        "flatten",
+        flatten,
+        shape=flatten_shape,
+        oracle=torch.flatten,
+        kind="multilinear",
+        samples=(Sample(((2, 2, 2),)), Sample(((3,),))),
+        arithmetic=none,
+        memory=Memory(aliases=((MEAN, 0, MEAN), (VAR, 0, VAR))),
+        identity=lambda use: len(use.inputs[0]) == 1,
     ),
-    arity=None,
+    flatten_point,
+    none,
 )
-_POINT: dict[str, Any] = dict(point_inputs=True, point_output=True)
-register(Op("flatten", flatten, point_form="flatten_point", **_FLATTEN))
-register(Op("flatten_point", flatten_point, **_POINT, **_FLATTEN))
-register(Op("pad", pad, point_form="pad_point", **_PAD))
-register(Op("pad_point", pad_point, **_POINT, **_PAD))
-register(Op("add", add, point_form="add_point", **_ADD))
-register(Op("add_point", add_point, **_POINT, **_ADD))
-register(Op("shift", shift, **_ADD))
-register(Op("concat", concat, point_form="concat_point", **_CONCAT))
-register(Op("concat_point", concat_point, **_POINT, **_CONCAT))
-register(Op("lift", lift, lambda x: x, lambda x: x, "multilinear", (Sample(((3,),)),), point_inputs=True))
+register_forms(
+    Op(
+        "pad",
+        pad,
+        shape=pad_shape,
+        oracle=_pad_oracle,
+        kind="multilinear",
+        samples=(
+            Sample(((1, 2, 3),), {}, {"padding": ((1, 0), (2, 1))}),
+            Sample(((2, 3),), {}, {"padding": ((0, 2),)}),
+        ),
+        arithmetic=none,
+        memory=OWN,
+        attributes={"padding": pairs},
+        identity=lambda use: not any(map(any, use.attrs["padding"])),
+    ),
+    pad_point,
+    none,
+)
+_ADD = Op(
+    "add",
+    add,
+    shape=add_shape,
+    oracle=torch.add,
+    kind="multilinear",
+    samples=(Sample(((2, 3), (2, 3))),),
+    arithmetic=each(2),
+    memory=Memory(in_place=(0, 1)),
+    arity=2,
+    mixed_form="shift",
+)
+register_forms(_ADD, add_point, each(1))
+register(
+    replace(
+        _ADD,
+        name="shift",
+        formula=shift,
+        arithmetic=each(1),
+        memory=Memory(in_place=(0,), aliases=((VAR, 0, VAR),)),
+        form_of="add",
+        mixed_form=None,
+    )
+)
+register_forms(
+    Op(
+        "concat",
+        concat,
+        shape=concat_shape,
+        oracle=_concat_oracle,
+        kind="multilinear",
+        samples=(
+            Sample(((2, 2), (3, 2)), {}, {"axis": 0}),
+            Sample(((1, 2), (1, 1), (1, 3)), {}, {"axis": 1}),
+        ),
+        arithmetic=none,
+        memory=Memory(joins=True),
+        attributes={"axis": integer},
+        arity=None,
+        identity=lambda use: len(use.inputs) == 1,
+    ),
+    concat_point,
+    none,
+)
+register(
+    Op(
+        "lift",
+        lift,
+        shape=lambda x: x,
+        oracle=lambda x: x,
+        kind="multilinear",
+        samples=(Sample(((3,),)),),
+        arithmetic=none,
+        memory=Memory(aliases=((MEAN, 0, MEAN),)),
+        point_inputs=True,
+    )
+)
 register(
     Op(
         "constant",
         constant,
-        lambda value: value,
-        lambda value: value,
-        "multilinear",
-        (Sample((), {"value": (2, 3)}),),
+        shape=lambda value: value,
+        oracle=lambda value: value,
+        kind="multilinear",
+        samples=(Sample((), {"value": (2, 3)}),),
+        arithmetic=none,
+        memory=Memory(stored=True),
         constants=("value",),
         arity=0,
-        **_POINT,
+        point_inputs=True,
+        point_output=True,
     )
 )

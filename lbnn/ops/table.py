@@ -1,13 +1,19 @@
-"""What an operator is: one formula, its shape rule, and the mathematics that its tests hold it to."""
+"""What an operator is: one formula, its shape rule, and everything else that any part of lbnn asks of it.
+
+An operator is one file that registers it here. Passes, planner, files, cost tables and tests look up its facts and know
+no operator by name; what C needs is one row in the table of lbnn/exporters/c/calls.py.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lbnn.base.errors import LbnnError
+from lbnn.ops.attributes import Attribute
+from lbnn.ops.memory import Memory
 from lbnn.ops.namespace import Shape
 
 ShapeRule = Callable[..., Shape]
@@ -23,6 +29,24 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Use:
+    """One use of an operator in a graph: shapes of inputs and result, parameters and attributes."""
+
+    inputs: tuple[Shape, ...]
+    output: Shape
+    params: Mapping[str, Any]
+    attrs: Mapping[str, Any]
+
+
+def _nothing_to_check(params: Mapping[str, Any]) -> None:
+    """Any numbers will do."""
+
+
+def _never(use: Use) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
 class Op:
     """An operator of the moment graph.
 
@@ -30,6 +54,12 @@ class Op:
     `gaussian` arrive as Moments, those in `constants` as arrays. `oracle` is the same operator on plain random
     numbers, f(torch tensors, **attrs); `kind` says how its moments are checked:
     'multilinear' by enumerating two-point distributions, exact; 'pointwise' by quadrature.
+
+    `arithmetic` is the fewest instructions it takes, `memory` what its result may share, `attributes` how each one is
+    read from a file, `training` what its layer needs beside them to train on. `identity` says of a use whether it
+    gives back its input, `check` refuses parameters that have no meaning. `channel_axis(rank)` (of a layer with
+    weights) is the axis of a value with so many axes along which the rows of its weight lie;
+    `as_affine(rank, **params, **attrs)` gives scale and shift where the operator is an affine map.
     """
 
     name: str
@@ -38,12 +68,22 @@ class Op:
     oracle: Callable[..., Any]
     kind: str
     samples: tuple[Sample, ...]
+    arithmetic: Callable[[Use], int]
+    memory: Memory
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
     gaussian: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
-    arity: int | None = 1  # None: any number from two
+    arity: int | None = 1  # None: any number from one
     point_inputs: bool = False
     point_output: bool = False
     point_form: str | None = None  # the operator to use where every input is a point
+    mixed_form: str | None = None  # the operator to use for a random value and a point, in this order
+    form_of: str | None = None  # the operator of which this is the form for points, or for a point and a random value
+    identity: Callable[[Use], bool] = _never
+    check: Callable[[Mapping[str, Any]], None] = _nothing_to_check
+    training: Mapping[str, Attribute] = field(default_factory=dict)
+    channel_axis: Callable[[int], int] | None = None
+    as_affine: Callable[..., tuple[Any, Any]] | None = None
     tolerance: float = 1e-6  # relative, in float32
 
     @property
@@ -51,12 +91,25 @@ class Op:
         """The names of all parameters."""
         return self.gaussian + self.constants
 
+    @property
+    def general(self) -> str:
+        """The operator of which this is a form, or itself."""
+        return self.form_of or self.name
+
+    @property
+    def is_mixed(self) -> bool:
+        """Takes a random value and a point."""
+        return self.form_of is not None and not self.point_inputs
+
+    def takes_random(self, count: int) -> list[bool]:
+        """For each of `count` inputs whether it is random."""
+        return [True, *[False] * (count - 1)] if self.is_mixed else [not self.point_inputs] * count
+
     def at_points(self, attrs: Mapping[str, Any]) -> tuple[Op, dict[str, Any]]:
         """The operator for known inputs, and those attributes that it takes."""
         assert self.point_form is not None, self.name
         form = find(self.point_form)
-        taken = inspect.signature(form.formula).parameters
-        return form, {key: value for key, value in attrs.items() if key in taken}
+        return form, {key: value for key, value in attrs.items() if key in form.attributes}
 
 
 OPS: dict[str, Op] = {}
@@ -67,6 +120,28 @@ def register(op: Op) -> Op:
     assert op.name not in OPS, op.name
     OPS[op.name] = op
     return op
+
+
+def register_forms(
+    op: Op, formula: Callable[..., Any], arithmetic: Callable[[Use], int], point_output: bool = True
+) -> None:
+    """Adds an operator and NAME_point, its form for known inputs: another formula, and what that costs."""
+    name, taken = f"{op.name}_point", inspect.signature(formula).parameters
+    attributes = {key: read for key, read in op.attributes.items() if key in taken}
+    register(replace(op, point_form=name))
+    register(
+        replace(
+            op,
+            name=name,
+            formula=formula,
+            arithmetic=arithmetic,
+            attributes=attributes,
+            form_of=op.name,
+            mixed_form=None,
+            point_inputs=True,
+            point_output=point_output,
+        )
+    )
 
 
 def find(name: str) -> Op:

@@ -8,8 +8,10 @@ import torch.nn.functional as F
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
+from lbnn.ops.arithmetic import SOFTPLUS, each
+from lbnn.ops.memory import IN_PLACE
 from lbnn.ops.namespace import Namespace, Shape
-from lbnn.ops.table import Op, Sample, register
+from lbnn.ops.table import Op, Sample, register_forms
 
 
 def variance_head(xp: Namespace, x: Moments[Any]) -> Moments[Any]:
@@ -37,11 +39,18 @@ def _oracle(mean: Any, var: Any) -> tuple[Any, Any]:
     return mean[:k], var[:k] + F.softplus(mean[k:])
 
 
-_COMMON: dict[str, Any] = dict(
-    shape=variance_head_shape,
-    oracle=_oracle,
-    kind="moments",
-    samples=(Sample(((2,),)), Sample(((6,),)), Sample(((4, 3),))),
+register_forms(
+    Op(
+        "variance_head",
+        variance_head,
+        shape=variance_head_shape,
+        oracle=_oracle,
+        kind="moments",
+        samples=(Sample(((2,),)), Sample(((6,),)), Sample(((4, 3),))),
+        arithmetic=each(SOFTPLUS + 1),
+        memory=IN_PLACE,
+    ),
+    variance_head_point,
+    each(SOFTPLUS),
+    point_output=False,
 )
-register(Op("variance_head", variance_head, point_form="variance_head_point", **_COMMON))
-register(Op("variance_head_point", variance_head_point, point_inputs=True, **_COMMON))

@@ -13,7 +13,7 @@ import pytest
 from bench_models import MODELS, build
 from lbnn.base.files import write_folder
 from lbnn.device.devices import run_model
-from lbnn.exporters.c import COptions, generate
+from lbnn.exporters.c import COptions, generate, lower
 from lbnn.measure.inspection import inspect_model
 from lbnn.measure.layers import layer_costs
 from lbnn.measure.subject import NAME, ordinary_inputs
@@ -50,7 +50,7 @@ def measure(tmp_path_factory):
         inputs = ordinary_inputs(model)[:1].reshape(1, -1)
         result = run_model(DEVICE, folder, NAME, inputs, flags=flags, profile=True)
         assert not result.status.any() and not result.stack_bound.unknown
-        layers = layer_costs(model, folder / f"{NAME}.c", result)
+        layers = layer_costs(lower(model, options), folder / f"{NAME}.c", result)
         code = result.sizes.flash - 8 * inspect_model(model).parameters
         ram = result.work_bytes + result.stack_bound.bytes
         return Measured({layer.layer: layer.instructions for layer in layers}, code, ram)

@@ -18,7 +18,8 @@ from hypothesis.extra import numpy as hnp
 from scipy.special import erfcx, log1p
 from test_kernels import BUILDS, Kernels, compile_kernels
 
-from lbnn.exporters.c.pack import ConvShape, PoolShape, pack_weights, small_shape
+from lbnn.exporters.c.pack import pack_weights
+from lbnn.exporters.c.shapes import ConvShape, PoolShape, small_shape
 
 Array = np.ndarray[Any, Any]
 LARGEST = float(np.finfo(np.float32).max)

@@ -16,17 +16,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lbnn.exporters.c.pack import (
-    ConvShape,
-    PoolShape,
-    SmallConvShape,
-    conv_kernel,
-    least_pad,
-    pack_weights,
-    packed_length,
-    pool_kernel,
-    small_shape,
-)
+from lbnn.exporters.c.pack import least_pad, pack_weights, packed_length
+from lbnn.exporters.c.shapes import ConvShape, PoolShape, SmallConvShape, conv_kernel, pool_kernel, small_shape
 from places import ROOT, need
 
 SOURCE = ROOT / "tests/c/all_kernels.c"

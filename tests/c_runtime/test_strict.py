@@ -23,7 +23,8 @@ from lbnn.device.devices import UnicornMachine, link_for_core, run_model
 from lbnn.device.toolchains import BOARDS, CORES, TOOLCHAINS, CompileError
 from lbnn.exporters.c import COptions, export_c
 from lbnn.exporters.c.footprint import KERNELS
-from lbnn.exporters.c.pack import ConvShape, PoolShape, SmallConvShape, pack_weights, small_shape
+from lbnn.exporters.c.pack import pack_weights
+from lbnn.exporters.c.shapes import ConvShape, PoolShape, SmallConvShape, small_shape
 from lbnn.model.file import read_model
 from places import ROOT, need
 

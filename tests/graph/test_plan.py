@@ -5,8 +5,11 @@ from math import prod
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lbnn import ops
 from lbnn.graph import INPUT, Graph, GraphBuilder
-from lbnn.graph.plan import ALIASES, IN_PLACE, MEAN, VAR, WORK, Block, greedy_by_size, lower_bound, pack, plan
+from lbnn.graph.packing import Block, greedy_by_size, lower_bound, pack
+from lbnn.graph.plan import WORK, plan
+from lbnn.ops.memory import MEAN, VAR
 from plans import activation, affine, chain, graphs, linear, pool
 
 
@@ -35,7 +38,7 @@ def run(graph, found):
         for name in node.inputs:
             for part in parts(graph, name):
                 expect((name, part))
-        aliases = {part: (node.inputs[at], source) for part, at, source in ALIASES.get(node.op, ())}
+        aliases = {part: (node.inputs[at], source) for part, at, source in ops.find(node.op).memory.aliases}
         for part in parts(graph, node.name):
             key = (node.name, part)
             if part in aliases:
@@ -55,16 +58,17 @@ def check_overlap(node, part, written, cells, graph):
             read = cells((name, source))
             if set(read) & set(written):
                 assert source == part and read[0][0] == WORK
-                if node.op.startswith("concat"):
+                memory = ops.find(node.op).memory
+                if memory.joins:
                     # In its own place, or in that of an input that is the same array.
                     sizes = [prod(graph.values[other].shape) for other in node.inputs]
                     own = [sum(sizes[:k]) for k, other in enumerate(node.inputs) if cells((other, part)) == read]
                     assert any(written[before : before + len(read)] == read for before in own)
                 else:
                     assert written == read[: len(written)]
-                    assert at in IN_PLACE.get(node.op, ()) or (
-                        node.op.startswith("avg_pool") and not any(node.attrs["padding"])
-                    )
+                    assert at in memory.in_place or (memory.shrinks and memory.shrinks(node.attrs))
+                    # A padded window would read elements that an earlier one has overwritten.
+                    assert not any(node.attrs.get("padding", ()))
 
 
 @settings(max_examples=150, deadline=None)

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from lbnn import nn as bnn
-from lbnn.exporters.c.calls import EMITTERS
+from lbnn.exporters.c.calls import ROWS
 from lbnn.nn.base import Layer
-from lbnn.ops import OPS
+from lbnn.ops import OPS, Op
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "layers.md"
 START, END = "<!-- table: tools/tables/layer_table.py -->\n", "<!-- end of table -->\n"
@@ -35,14 +35,19 @@ def operators(kind: type[Layer]) -> list[str]:
     return [*names, *dict.fromkeys(form for form in forms if form)]
 
 
+def is_folded(op: Op) -> bool:
+    """It becomes an affine map before any exporter sees it."""
+    return op.as_affine is not None and op.general != "affine"
+
+
 def table() -> str:
     """Markdown: a row for each layer."""
     lines = ["| layer | operators | torch, numpy, ONNX | C |", "|---|---|---|---|"]
     for name, kind in layer_classes().items():
-        ops = operators(kind)
-        listed = ", ".join(f"`{op}`" for op in ops)
-        kernels = "yes" if all(op in EMITTERS for op in ops) or kind.op == "batch_norm" else "no"
-        lines.append(f"| `{name}` | {listed} | yes | {'folded' if kind.op == 'batch_norm' else kernels} |")
+        names = operators(kind)
+        listed = ", ".join(f"`{name}`" for name in names)
+        kernels = "yes" if all(OPS[name].general in ROWS for name in names) else "no"
+        lines.append(f"| `{name}` | {listed} | yes | {'folded' if is_folded(OPS[kind.op]) else kernels} |")
     return "\n".join(lines) + "\n"
 
 

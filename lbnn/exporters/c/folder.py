@@ -10,30 +10,27 @@ import numpy as np
 from lbnn.base import resources
 from lbnn.base.files import write_folder
 from lbnn.device.toolchains import BOARDS, firmware_files
-from lbnn.exporters.c import names, packages
-from lbnn.exporters.c.calls import Listing, small_layers, small_scratch
+from lbnn.exporters.c import packages
 from lbnn.exporters.c.footprint import footprint
-from lbnn.exporters.c.options import COptions
+from lbnn.exporters.c.lower import lower
+from lbnn.exporters.c.packages import Files
+from lbnn.exporters.c.program import Program
 from lbnn.exporters.c.render import render
 from lbnn.exporters.c.view import ModelView, view
-from lbnn.graph import Graph, GraphBuilder
-from lbnn.graph.passes import prepare
-from lbnn.graph.plan import plan
+from lbnn.exporters.options import COptions
 from lbnn.model.file import Model
-
-Files = dict[str, bytes | str]
 
 
 def generate(model: Model, options: COptions | None = None) -> Files:
     """File name -> contents. The same model and options give the same bytes."""
     options = options or COptions()
-    listing = list_calls(model, options)
-    return files(listing, view(listing, model, options), options)
+    program = lower(model, options)
+    return generate_program(program, view(program, model, options), options)
 
 
-def files(listing: Listing, data: ModelView, options: COptions) -> Files:
-    """The files of a listing, in the layout that the options ask for."""
-    plain = _single_file(data) if options.single_file else _folder(data, listing)
+def generate_program(program: Program, data: ModelView, options: COptions) -> Files:
+    """The files of a program, in the layout that the options ask for."""
+    plain = _single_file(data) if options.single_file else _folder(data, program)
     if options.package:
         return packages.LAYOUTS[options.package](data, plain)
     return {**plain, **(firmware_files(BOARDS[options.board], data.name) if options.board else {})}
@@ -44,51 +41,33 @@ def export_c(model: Model, out: str | Path, options: COptions | None = None, for
     return write_folder(out, generate(model, options), force)
 
 
-def list_calls(model: Model, options: COptions) -> Listing:
-    """The prepared graph, its plan and its calls: what `inspect` shows and the templates print."""
-    graph = _with_variance(prepare(model.graph, options.input_variance))
-    name = names.identifier(options.name if options.name is not None else model.name)
-    small = small_layers(graph) if options.optimize == "size" else {}
-    return Listing(name, graph, plan(graph, small_scratch(graph, small)), small)
-
-
-def _with_variance(graph: Graph) -> Graph:
-    """A graph whose output is known gets the variance zero."""
-    if graph.values[graph.output].random:
-        return graph
-    builder = GraphBuilder(graph.name, graph.input.shape, graph.input.random)
-    for node in graph.nodes:
-        builder.add(node.name, node.op, node.inputs, node.attrs, node.params)
-    return builder.finish(builder.add("certain", "lift", [graph.output]))
-
-
 def _single_file(data: ModelView) -> Files:
     return {f"{data.name}.h": render("model.h.j2", data), f"{data.name}.c": render("model.c.j2", data)}
 
 
-def _folder(data: ModelView, listing: Listing) -> Files:
+def _folder(data: ModelView, program: Program) -> Files:
     name = data.name
-    weights: Callable[[ModelView, Listing], Files] = _binary_weights if data.binary else _source_weights
+    weights: Callable[[ModelView, Program], Files] = _binary_weights if data.binary else _source_weights
     return {
         f"{name}.h": render("model.h.j2", data),
         f"{name}.c": render("model.c.j2", data),
-        **weights(data, listing),
+        **weights(data, program),
         **{header: resources.header(header) for header in data.runtime},
         f"{name}_selftest.c": render("selftest.c.j2", data),
         "example_main.c": render("example_main.c.j2", data),
         "CMakeLists.txt": render("CMakeLists.txt.j2", data),
-        f"{name}_footprint.json": footprint(listing).json(name, data.sha256, data.version),
+        f"{name}_footprint.json": footprint(program).json(name, data.sha256, data.version),
     }
 
 
-def _source_weights(data: ModelView, listing: Listing) -> Files:
+def _source_weights(data: ModelView, program: Program) -> Files:
     return {f"{data.name}_weights.h": render("weights.h.j2", data)}
 
 
-def _binary_weights(data: ModelView, listing: Listing) -> Files:
-    arrays = [constant.values for constant in listing.constants]
+def _binary_weights(data: ModelView, program: Program) -> Files:
+    arrays = [np.empty(0, program.dtype.binary), *(array.values for array in program.weights)]
     return {
         f"{data.name}_weights.h": render("weights_binary.h.j2", data),
         f"{data.name}_weights.S": render("weights.S.j2", data),
-        f"{data.name}_weights.bin": np.concatenate([np.empty(0, np.float32), *arrays]).astype("<f4").tobytes(),
+        f"{data.name}_weights.bin": np.concatenate(arrays).astype(program.dtype.binary).tobytes(),
     }

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, dataclass
 from math import prod
 
 from lbnn.base.moments import Moments
-from lbnn.exporters.c.calls import Listing
+from lbnn.exporters.c.program import Program
 from lbnn.graph import Graph, Node
 
 # Bytes of code and of stack of each kernel: the most over Cortex-M0, M3, M4, M7 and M33 with gcc -O2 and -Os, with and
@@ -76,16 +75,16 @@ class Footprint:
         return json.dumps({**head, **asdict(self)}, indent=2) + "\n"
 
 
-def footprint(listing: Listing) -> Footprint:
+def footprint(program: Program) -> Footprint:
     """Of the generated source, without the self-test."""
-    kernels = _kernels(listing)
-    geometry = sum(GEOMETRY_BYTES[geometry.kind] for geometry in listing.geometries)
+    kernels = [*CHECKS, *program.kernels]
+    size = program.dtype.bytes
     return Footprint(
-        weight_bytes=4 * sum(constant.values.size for constant in listing.constants) + geometry,
+        weight_bytes=size * program.weight_len + sum(GEOMETRY_BYTES[shape.kind] for shape in program.geometries),
         code_bytes=PREDICT_CODE + CALL_CODE * len(kernels) + sum(KERNELS[name][0] for name in set(kernels)),
-        work_bytes=4 * max(1, listing.plan.size),
+        work_bytes=size * program.work_len,
         stack_bytes=PREDICT_STACK + max(KERNELS[name][1] for name in kernels),
-        macs=sum(macs(node, listing.graph) for node in listing.graph.nodes),
+        macs=sum(macs(node, program.graph) for node in program.graph.nodes),
     )
 
 
@@ -95,9 +94,3 @@ def macs(node: Node, graph: Graph) -> int:
     if not isinstance(weight, Moments):
         return 0
     return int(prod(graph.values[node.name].shape) * prod(weight.mean.shape[1:]))
-
-
-def _kernels(listing: Listing) -> list[str]:
-    """The kernel of each call."""
-    calls = [call for line in listing.lines for call in line.calls]
-    return [*CHECKS, *(name for call in calls for name in re.findall(r"lbnn_\w+(?=\()", call))]

@@ -14,9 +14,6 @@ from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph
 from lbnn.graph.reference import NUMPY, evaluate
 
-TOLERANCE = 1e-5
-"""The parity contract for float32; a model that magnifies rounding gets a larger one, printed in its self-test."""
-
 MARGIN = 2.0
 """Another order of summation may round twice as much."""
 
@@ -46,8 +43,8 @@ class Golden:
     tolerance: float
 
 
-def golden(graph: Graph) -> Golden:
-    """Vectors for a prepared graph."""
+def golden(graph: Graph, tolerance: float) -> Golden:
+    """Vectors for a prepared graph; a model that magnifies rounding gets a larger tolerance than is given."""
     scales = SCALES if prod(graph.input.shape) * len(SCALES) <= MOST_NUMBERS else (0.0, 1.0)
     inputs = [_input(graph, scale, number) for number, scale in enumerate(scales)]
     mean, var = (np.stack([pair[part] for pair in inputs]) for part in (0, 1))
@@ -58,8 +55,8 @@ def golden(graph: Graph) -> Golden:
         raise LbnnError(TOO_LARGE)
     chosen = [result for number, result in enumerate(results) if result is not None and number in kept]
     result = Moments(np.stack([r.mean for r in chosen]), np.stack([r.var for r in chosen]))
-    tolerance = _tolerance(Moments(rounded.mean[kept], rounded.var[kept]), result)
-    return Golden(mean[kept], var[kept], result, tuple(scales[number] for number in kept), tolerance)
+    reached = _reachable(Moments(rounded.mean[kept], rounded.var[kept]), result, tolerance)
+    return Golden(mean[kept], var[kept], result, tuple(scales[number] for number in kept), reached)
 
 
 def _is_finite(result: Moments[Any], number: int) -> bool:
@@ -109,12 +106,11 @@ def _float32(value: Any) -> Any:
     return np.asarray(value, dtype=np.float32)
 
 
-def _tolerance(rounded: Moments[Any], exact: Moments[Any]) -> float:
-    """The contract, or the next power of ten if the model magnifies rounding so much that float32 can't keep it."""
+def _reachable(rounded: Moments[Any], exact: Moments[Any], tolerance: float) -> float:
+    """The tolerance, or the next power of ten if the model magnifies rounding so much that float32 can't keep it."""
     scales = Moments(np.abs(exact.mean) + np.sqrt(exact.var), exact.var)
     gaps = [np.abs(a - b) / np.maximum(scale, 1e-37) for a, b, scale in zip(rounded, exact, scales, strict=True)]
     error = max(float(gap.max()) for gap in gaps)
-    tolerance = TOLERANCE
     while MARGIN * error > tolerance and tolerance < 1.0:
         tolerance *= 10.0
     return tolerance

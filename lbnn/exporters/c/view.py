@@ -10,10 +10,10 @@ import numpy as np
 from lbnn.base import resources
 from lbnn.base.version import __version__
 from lbnn.exporters.c import literals, names
-from lbnn.exporters.c.calls import Constant, Geometry, Line, Listing
-from lbnn.exporters.c.options import COptions
+from lbnn.exporters.c.dtype import DType
+from lbnn.exporters.c.program import Geometry, LayerCalls, Program, Weights
 from lbnn.exporters.c.selftest import golden
-from lbnn.graph.plan import MEAN, VAR
+from lbnn.exporters.options import COptions
 from lbnn.model.file import Model
 
 MEMBERS = {
@@ -97,11 +97,10 @@ class ModelView:
     golden: GoldenView
 
 
-def view(listing: Listing, model: Model, options: COptions) -> ModelView:
-    """The view of a listing."""
-    name, graph, single = listing.name, listing.graph, options.single_file
-    weight_len = sum(constant.values.size for constant in listing.constants)
-    runtime = resources.with_dependencies(listing.headers)
+def view(program: Program, model: Model, options: COptions) -> ModelView:
+    """The view of a program."""
+    name, single = program.name, options.single_file
+    runtime = resources.with_dependencies(list(program.headers))
     return ModelView(
         name=name,
         upper=name.upper(),
@@ -115,28 +114,39 @@ def view(listing: Listing, model: Model, options: COptions) -> ModelView:
         binary=options.weights == "binary",
         optimize_size=options.optimize == "size",
         selftest_file=f"{name}.c" if single else f"{name}_selftest.c",
-        input_shape="x".join(map(str, graph.input.shape)),
-        output_shape="x".join(map(str, graph.values[graph.output].shape)),
-        named_elements=(
-            *_elements("input", model.metadata.get("inputs"), listing.size("input")),
-            *_elements("mean", model.metadata.get("targets"), listing.size(graph.output)),
-        ),
-        input_len=listing.size("input"),
-        output_len=listing.size(graph.output),
-        work_len=max(1, listing.plan.size),
-        weight_len=weight_len,
-        weight_bytes=4 * weight_len,
-        headers=tuple(listing.headers),
+        **_lengths(program),
+        named_elements=_named_elements(program, model),
+        headers=program.headers,
         runtime=tuple(runtime),
         sources=tuple(f"{stem}.c" for stem in ((name,) if single else (name, f"{name}_selftest"))),
         inlined_base=resources.without_includes(resources.header("lbnn.h")).rstrip() if single else "",
         inlined_kernels=_inlined(runtime) if single else "",
-        constants=_constants(listing, as_text=options.weights == "source"),
-        geometries=_geometries(listing.geometries),
-        lines=tuple(_lines(listing)),
-        result_mean=listing.at(graph.output, MEAN),
-        result_var=listing.at(graph.output, VAR),
-        golden=_golden(listing),
+        constants=_constants(program, as_text=options.weights == "source"),
+        geometries=_geometries(program.geometries),
+        lines=tuple(call_lines(program)),
+        result_mean=program.result[0],
+        result_var=program.result[1],
+        golden=_golden(program),
+    )
+
+
+def _lengths(program: Program) -> dict[str, Any]:
+    graph = program.graph
+    return dict(
+        input_shape="x".join(map(str, graph.input.shape)),
+        output_shape="x".join(map(str, graph.values[graph.output].shape)),
+        input_len=program.input_len,
+        output_len=program.output_len,
+        work_len=program.work_len,
+        weight_len=program.weight_len,
+        weight_bytes=program.dtype.bytes * program.weight_len,
+    )
+
+
+def _named_elements(program: Program, model: Model) -> tuple[str, ...]:
+    return (
+        *_elements("input", model.metadata.get("inputs"), program.input_len),
+        *_elements("mean", model.metadata.get("targets"), program.output_len),
     )
 
 
@@ -153,60 +163,64 @@ def _inlined(headers: list[str]) -> str:
     return "\n".join(text.rstrip() + "\n" for text in texts).rstrip()
 
 
-def _constants(listing: Listing, as_text: bool) -> tuple[ConstantView, ...]:
+def _constants(program: Program, as_text: bool) -> tuple[ConstantView, ...]:
     views, offset = [], 0
-    for constant in listing.constants:
-        views.append(_constant(constant, offset, listing, as_text))
-        offset += constant.values.size
+    layers = {layer.layer: layer for layer in program.layers}
+    for array in program.weights:
+        text = _indented(_rows(array, program.dtype)) if as_text else ""
+        comment = " ".join(part for part in _columns(layers[array.layer]) if part)
+        views.append(ConstantView(array.name, array.values.size, offset, comment, text))
+        offset += array.values.size
     return tuple(views)
 
 
-def _constant(constant: Constant, offset: int, listing: Listing, as_text: bool) -> ConstantView:
-    line = next(line for line in listing.lines if line.layer == constant.layer)
-    comment = " ".join(part for part in (constant.layer, line.op, line.shape) if part)
-    text = _indented(_rows(constant)) if as_text else ""
-    return ConstantView(constant.name, constant.values.size, offset, comment, text)
-
-
-def _rows(constant: Constant) -> list[str]:
-    """Lines as the constant asks for them; what is behind them, the padding of packed weights, on one more."""
+def _rows(array: Weights, dtype: DType) -> list[str]:
+    """Lines as the array asks for them; what is behind them, the padding of packed weights, on one more."""
     rows, start = [], 0
-    for count, width in constant.lines:
-        rows += literals.rows(constant.values[start : start + count], width)
+    for count, width in array.lines:
+        rows += dtype.lines(array.values[start : start + count], width)
         start += count
-    return rows + literals.rows(constant.values[start:], 8)
+    return rows + dtype.lines(array.values[start:], 8)
 
 
-def _geometries(geometries: list[Geometry]) -> tuple[GeometryView, ...]:
+def _geometries(geometries: tuple[Geometry, ...]) -> tuple[GeometryView, ...]:
     """The names of the members stand above the first of each kind."""
     first = {geometry.kind: geometry.name for geometry in reversed(geometries)}
     return tuple(
-        GeometryView(g.kind, g.name, MEMBERS[g.kind] if first[g.kind] == g.name else "", g.members) for g in geometries
+        GeometryView(g.kind, g.name, MEMBERS[g.kind] if first[g.kind] == g.name else "", ", ".join(map(str, g.members)))
+        for g in geometries
     )
 
 
-def _lines(listing: Listing) -> list[str]:
+def call_lines(program: Program) -> list[str]:
     """A table: layer, operator and shape in a comment, then the call; further calls of a layer below it."""
     widths = [
-        max((len(text) for text in column), default=0) for column in zip(*map(_columns, listing.lines), strict=True)
+        max((len(text) for text in column), default=0) for column in zip(*map(_columns, program.layers), strict=True)
     ]
     lines = []
-    for line in listing.lines:
-        texts = [f"{text:{width}}" for text, width in zip(_columns(line), widths, strict=True)]
+    for layer in program.layers:
+        texts = [f"{text:{width}}" for text, width in zip(_columns(layer), widths, strict=True)]
         head = f"/* {'  '.join(texts)} */"
         lines += [
             f"{head if not number else ' ' * len(head)} {call}".rstrip()
-            for number, call in enumerate(line.calls or ("",))
+            for number, call in enumerate(layer.calls or ("",))
         ]
     return lines
 
 
-def _columns(line: Line) -> tuple[str, str, str]:
-    return (line.layer, line.op, line.shape)
+def layer_lines(program: Program, source: str) -> dict[int, str]:
+    """Line of the NAME.c that was generated for a program -> the layer whose call stands there."""
+    owners = [layer.layer for layer in program.layers for _ in layer.calls or ("",)]
+    first = source.splitlines().index(f"    {call_lines(program)[0]}") + 1
+    return dict(enumerate(owners, start=first))
 
 
-def _golden(listing: Listing) -> GoldenView:
-    vectors = golden(listing.graph)
+def _columns(layer: LayerCalls) -> tuple[str, str, str]:
+    return (layer.layer, layer.node.op, layer.shape)
+
+
+def _golden(program: Program) -> GoldenView:
+    vectors = golden(program.graph, program.dtype.tolerance)
     scales = ", ".join(f"{scale:g}" for scale in vectors.scales)
     return GoldenView(
         count=len(vectors.scales),

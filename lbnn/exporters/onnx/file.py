@@ -21,12 +21,11 @@ from lbnn.base.moments import Moments
 from lbnn.base.version import __version__
 from lbnn.exporters.onnx.namespace import OnnxNamespace
 from lbnn.exporters.onnx.symbols import BATCH, Extents, Recorder, Symbol
+from lbnn.exporters.options import OPSETS, OnnxOptions
 from lbnn.graph import INPUT, Graph, Node, Value
 from lbnn.graph.passes import prepare
 from lbnn.graph.reference import evaluate_node
-
-OPSETS = range(13, 24)
-"""Operator sets that know every operator used here, with the same meaning."""
+from lbnn.model.file import Model
 
 
 def to_onnx(
@@ -54,17 +53,10 @@ def to_onnx(
     return model
 
 
-def export_onnx(
-    model: Any,
-    out: Path,
-    *,
-    input_variance: bool = False,
-    opset: int = 17,
-    force: bool = False,
-    command: str | None = None,
-) -> Path:
-    """Writes the file of a model (`lbnn.model.file.Model`) in one step."""
-    proto = to_onnx(prepare(model.graph, input_variance), model.sha256, opset, command)
+def export_onnx(model: Model, out: str | Path, options: OnnxOptions | None = None, force: bool = False) -> Path:
+    """Writes the file of a model in one step."""
+    options = options or OnnxOptions()
+    proto = to_onnx(prepare(model.graph, options.input_variance), model.sha256, options.opset, options.command or None)
     return write_file(out, proto.SerializeToString(deterministic=True), force)
 
 
@@ -170,6 +162,3 @@ def _renamed(nodes: list[onnx.NodeProto], names: Mapping[str, str]) -> list[onnx
         node.input[:] = [names.get(name, name) for name in node.input]
         node.output[:] = [names.get(name, name) for name in node.output]
     return nodes
-
-
-__all__ = ["OPSETS", "export_onnx", "to_onnx"]

@@ -16,7 +16,8 @@ from onnx.reference import ReferenceEvaluator
 import lbnn
 from lbnn import LbnnError, Moments, ops
 from lbnn import nn as bnn
-from lbnn.exporters.onnx import OPSETS, export_onnx, to_onnx
+from lbnn.exporters.onnx import export_onnx, to_onnx
+from lbnn.exporters.options import OPSETS, OnnxOptions
 from lbnn.graph import Graph, GraphBuilder
 from lbnn.graph.passes import prepare
 from lbnn.graph.reference import predict
@@ -225,7 +226,7 @@ def test_an_unknown_opset_is_refused(opset):
 @pytest.mark.parametrize("input_variance", [False, True])
 def test_export_writes_one_file_and_keeps_an_existing_one(tmp_path: Path, input_variance):
     model = SimpleNamespace(graph=trace(bnn.Sequential(bnn.Linear(3, 2)), (3,), "small"), sha256=SHA)
-    out = export_onnx(model, tmp_path / "small.onnx", input_variance=input_variance, command="lbnn export")
+    out = export_onnx(model, tmp_path / "small.onnx", OnnxOptions(input_variance=input_variance, command="lbnn export"))
     assert [path.name for path in tmp_path.iterdir()] == ["small.onnx"]
     names = [value.name for value in onnx.load(out).graph.input]
     assert names == (["input", "input_variance"] if input_variance else ["input"])

@@ -1,0 +1,48 @@
+"""The arithmetic of generated C as an object: what plan, packing, self-test, footprint and parity ask of it.
+
+A new one is a module of lbnn/exporters/c/dtypes with its own table of kernels; its name goes into the options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lbnn.base.arrays import AnyArray
+from lbnn.exporters.options import DTYPES
+
+if TYPE_CHECKING:
+    from lbnn.exporters.c.program import Row
+
+
+@dataclass(frozen=True)
+class DType:
+    """One arithmetic.
+
+    `bytes` is the size of an element of work memory and of a stored number, `c_type` its name in C; `binary` is the
+    numpy type of weights in a file. `tolerance` is the largest error against the float64 reference that passes, or
+    0 where results must equal those of an integer reference bit for bit. `store(values, what)` rounds numbers to
+    what C computes with, `scalar` and `lines` write them as C text. `rows` has the C facts of each operator in its
+    general form; `small_sums` those of layers that share one small kernel (--optimize size).
+    """
+
+    name: str
+    bytes: int
+    c_type: str
+    binary: str
+    tolerance: float
+    base_header: str
+    store: Callable[[Any, str], AnyArray]
+    scalar: Callable[[float], str]
+    lines: Callable[[AnyArray, int], list[str]]
+    rows: Mapping[str, Row]
+    small_sums: Row
+
+
+def find_dtype(name: str) -> DType:
+    """The arithmetic called `name`, one of DTYPES."""
+    assert name in DTYPES, name
+    found: DType = import_module(f"lbnn.exporters.c.dtypes.{name}").DTYPE
+    return found

@@ -1,0 +1,32 @@
+"""From a model to its Program: the prepared graph, its memory plan and its calls, made once for all who ask."""
+
+from __future__ import annotations
+
+from lbnn.exporters.c import names
+from lbnn.exporters.c.calls import small_layers, small_scratch
+from lbnn.exporters.c.dtype import find_dtype
+from lbnn.exporters.c.program import Emission, Program
+from lbnn.exporters.options import COptions
+from lbnn.graph import Graph, GraphBuilder
+from lbnn.graph.passes import prepare
+from lbnn.graph.plan import plan
+from lbnn.model.file import Model
+
+
+def lower(model: Model, options: COptions) -> Program:
+    """What `inspect` shows, the templates print and devices run."""
+    graph = _with_variance(prepare(model.graph, options.input_variance))
+    name = names.identifier(options.name if options.name is not None else model.name)
+    small = small_layers(graph) if options.optimize == "size" else {}
+    planned = plan(graph, small_scratch(graph, small))
+    return Emission(name, graph, planned, find_dtype(options.dtype), small).finish()
+
+
+def _with_variance(graph: Graph) -> Graph:
+    """A graph whose output is known gets the variance zero."""
+    if graph.values[graph.output].random:
+        return graph
+    builder = GraphBuilder(graph.name, graph.input.shape, graph.input.random)
+    for node in graph.nodes:
+        builder.add(node.name, node.op, node.inputs, node.attrs, node.params)
+    return builder.finish(builder.add("certain", "lift", [graph.output]))

@@ -1,0 +1,221 @@
+"""A model as a flat list of kernel calls: the data that source, footprint, cost tables and emulators are made from.
+
+`Program` is frozen and holds no C text but the arguments of calls. `Emission` is what the emitters of
+lbnn/exporters/c/calls.py write into while a Program is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass
+from math import prod
+from typing import Any
+
+from lbnn import ops
+from lbnn.base.arrays import AnyArray
+from lbnn.base.errors import LbnnError
+from lbnn.exporters.c import names
+from lbnn.exporters.c.dtype import DType
+from lbnn.exporters.c.shapes import SmallConvShape
+from lbnn.graph import INPUT, Graph, Node
+from lbnn.graph.plan import WORK, Place, Plan
+from lbnn.ops import Shape
+from lbnn.ops.memory import MEAN, VAR
+
+# Suffixes of the model's own functions and arrays: no layer may take them.
+TAKEN = ("predict", "selftest", "weights", "input", "input_variance", "mean", "variance")
+
+Lines = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A constant array: its identifier, the layer it belongs to, its numbers, and how they stand in lines.
+
+    `lines` is (numbers in all, numbers a line) for each block of lines.
+    """
+
+    name: str
+    layer: str
+    values: AnyArray
+    lines: Lines
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A constant struct that describes a convolution or a pooling."""
+
+    kind: str
+    name: str
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a kernel, its arguments as C; `times` runs it for i = 0, 1, ..."""
+
+    kernel: str
+    arguments: tuple[str, ...]
+    times: int = 1
+
+    def __str__(self) -> str:
+        call = f"{self.kernel}({', '.join(self.arguments)});"
+        return call if self.times == 1 else f"for (int i = 0; i < {self.times}; i++) {{ {call} }}"
+
+
+@dataclass(frozen=True)
+class LayerCalls:
+    """One layer: its name in C, the node it comes from, operator and shape for the reader, and its calls."""
+
+    layer: str
+    node: Node
+    shape: str
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything that generated C says of a model, as data."""
+
+    name: str
+    graph: Graph
+    plan: Plan
+    dtype: DType
+    layers: tuple[LayerCalls, ...]
+    weights: tuple[Weights, ...]
+    geometries: tuple[Geometry, ...]
+    headers: tuple[str, ...]
+    result: tuple[str, str]
+
+    @property
+    def input_len(self) -> int:
+        """Numbers that a prediction takes."""
+        return prod(self.graph.input.shape)
+
+    @property
+    def output_len(self) -> int:
+        """Means, and as many variances, that it gives."""
+        return prod(self.graph.values[self.graph.output].shape)
+
+    @property
+    def work_len(self) -> int:
+        """Elements of work memory; C has no arrays of length zero."""
+        return max(1, self.plan.size)
+
+    @property
+    def weight_len(self) -> int:
+        """Numbers in all constant arrays."""
+        return sum(int(array.values.size) for array in self.weights)
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernel of each call, in order."""
+        return tuple(call.kernel for layer in self.layers for call in layer.calls)
+
+
+class Emission:
+    """A program in the making: emitters ask it for pointers and note the constants that their calls refer to.
+
+    `small` are the layers to be computed by lbnn_conv2d_small, and their shapes.
+    """
+
+    def __init__(self, name: str, graph: Graph, plan: Plan, dtype: DType, small: Mapping[str, SmallConvShape]) -> None:
+        self.name, self.graph, self.plan, self.dtype, self.small = name, graph, plan, dtype, small
+        self.layers = names.identifiers((node.name for node in graph.nodes), "layer", TAKEN)
+        self.weights: list[Weights] = []
+        self.geometries: list[Geometry] = []
+        self.headers = [dtype.base_header]
+
+    def finish(self) -> Program:
+        """Emits every node."""
+        layers = tuple(self._layer(node) for node in self.graph.nodes)
+        result = (self.at(self.graph.output, MEAN), self.at(self.graph.output, VAR))
+        data = (tuple(self.weights), tuple(self.geometries), tuple(self.headers))
+        return Program(self.name, self.graph, self.plan, self.dtype, layers, *data, result)
+
+    def _layer(self, node: Node) -> LayerCalls:
+        row = self.dtype.small_sums if node.name in self.small else find_row(self.dtype, node)
+        if row.header not in self.headers:
+            self.headers.append(row.header)
+        shape = " -> ".join("x".join(map(str, shape)) for shape in self._shapes(node))
+        return LayerCalls(self.layers[node.name], node, shape, tuple(row.emit(node, self)))
+
+    def _shapes(self, node: Node) -> list[Shape]:
+        own = self.graph.values[node.name].shape
+        sources = [self.graph.values[name].shape for name in node.inputs[:1]]
+        return [own] if sources == [own] else [*sources, own]
+
+    def shape(self, name: str) -> Shape:
+        """The shape of a value."""
+        return self.graph.values[name].shape
+
+    def size(self, name: str) -> int:
+        """The number of elements of a value."""
+        return prod(self.shape(name))
+
+    def parts(self, name: str) -> tuple[str, ...]:
+        """The arrays of a value."""
+        return (MEAN, VAR) if self.graph.values[name].random else (MEAN,)
+
+    def at(self, name: str, part: str = MEAN, ahead: int = 0) -> str:
+        """A pointer to an array, `ahead` elements behind its start."""
+        return self._pointer(self.plan.places[name, part], ahead)
+
+    def scratch(self, name: str) -> str:
+        """A pointer to the memory that a node has beside its values."""
+        return self._pointer(self.plan.scratch[name])
+
+    def arrays(self, name: str) -> list[str]:
+        """Pointers to all arrays of a value."""
+        return [self.at(name, part) for part in self.parts(name)]
+
+    def constant(self, node: Node, values: Any, suffix: str = "", lines: Lines | None = None) -> str:
+        """Notes an array of numbers and gives its identifier."""
+        name = self._symbol(node.name) + suffix
+        stored = self.dtype.store(values, f"layer {self.layers[node.name]}").reshape(-1)
+        self.weights.append(Weights(name, self.layers[node.name], stored, lines or ((stored.size, 8),)))
+        return name
+
+    def geometry(self, node: Node, kind: str, shape: Any) -> str:
+        """Notes a constant struct, given as a dataclass of integers, and gives a pointer to it."""
+        name = f"{self._symbol(node.name)}_shape"
+        self.geometries.append(Geometry(kind, name, astuple(shape)))
+        return f"&{name}"
+
+    def copies(self, source: str, target: str) -> list[Call]:
+        """Calls that bring a value to where an operator overwrites it, none if it is there."""
+        pairs = [(self.at(source, part), self.at(target, part)) for part in self.parts(target)]
+        return [call("lbnn_copy", a, b, self.size(target)) for a, b in pairs if a != b]
+
+    def _pointer(self, place: Place, ahead: int = 0) -> str:
+        base = place.base if place.base in (WORK, INPUT, f"{INPUT}_variance") else self._symbol(place.base)
+        return f"{base} + {place.offset + ahead}" if place.offset + ahead else base
+
+    def _symbol(self, name: str) -> str:
+        return f"{self.name}_{self.layers[name]}"
+
+
+Emitter = Callable[[Node, Emission], list[Call]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What C needs of an operator: the header with its kernels, those that it may call, and what makes the calls."""
+
+    header: str
+    kernels: tuple[str, ...]
+    emit: Emitter
+
+
+def call(kernel: str, *arguments: Any, times: int = 1) -> Call:
+    """A call with its arguments as text."""
+    return Call(kernel, tuple(map(str, arguments)), times)
+
+
+def find_row(dtype: DType, node: Node) -> Row:
+    """The row of a node's operator."""
+    general = ops.find(node.op).general
+    if general not in dtype.rows:
+        known = ", ".join(sorted(dtype.rows))
+        raise LbnnError(f"op {general!r} has no C kernel in {dtype.name}; export with --target onnx, or use {known}")
+    return dtype.rows[general]

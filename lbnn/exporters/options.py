@@ -1,0 +1,82 @@
+"""What a user may choose of an export, declared once: the command line makes its flags of it, `lbnn.export` its checks.
+
+This module is light, so that `lbnn export --help` is quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
+
+from lbnn.base.errors import LbnnError
+from lbnn.device.toolchains import BOARDS
+
+DTYPES = ("float32",)
+"""The arithmetics of generated C: each is a module of lbnn/exporters/c/dtypes."""
+
+PACKAGES = ("arduino", "platformio", "esp-idf", "zephyr")
+OPSETS = range(13, 24)
+"""ONNX operator sets that know every operator used here, with the same meaning."""
+
+
+def option(default: Any, text: str, choices: Sequence[Any] | None = None) -> Any:
+    """A field that the user may set: its default, its help, and what it may be besides a default of None."""
+    return field(default=default, metadata={"help": text, "choices": choices})
+
+
+def options_of(kind: type[Any]) -> dict[str, Field[Any]]:
+    """The fields of a class of options that the user may set, by name."""
+    return {each.name: each for each in fields(kind) if "help" in each.metadata}
+
+
+def check_choices(chosen: Any) -> None:
+    """Refuses a value that is none of an option's choices, and names them."""
+    for name, each in options_of(type(chosen)).items():
+        value, choices = getattr(chosen, name), each.metadata["choices"]
+        if choices is not None and value not in choices and not (value is None and each.default is None):
+            known = f"{choices[0]} to {choices[-1]}" if isinstance(choices, range) else ", ".join(map(str, choices))
+            raise LbnnError(f"{name} {value!r} is not known; choose from {known}")
+
+
+def make_options(kind: type[Any], target: str, given: dict[str, Any]) -> Any:
+    """Options from keywords; one that the target does not take is refused."""
+    known = {*options_of(kind), "command"}
+    if unknown := sorted(set(given) - known):
+        raise LbnnError(f"--target {target} takes no {', '.join(unknown)}; it takes {', '.join(sorted(known))}")
+    return kind(**given)
+
+
+@dataclass(frozen=True)
+class COptions:
+    """How C is written. `name` is the model's own where it is None; `command` is for the banner."""
+
+    name: str | None = None
+    dtype: str = option("float32", "Arithmetic.", DTYPES)
+    input_variance: bool = option(False, "The input has a variance of its own.")
+    weights: str = option("source", "Weights as C source or as a .bin file.", ("source", "binary"))
+    single_file: bool = option(False, "One .h and one .c.")
+    package: str | None = option(None, "As a library for this platform.", PACKAGES)
+    board: str | None = option(None, "Add start-up code and a Makefile for an emulated board.", tuple(BOARDS))
+    optimize: str = option("speed", "What to favour.", ("speed", "size"))
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        if self.weights == "binary" and (self.single_file or self.package):
+            raise LbnnError("binary weights are a file of their own; leave out --single-file and --package")
+        if self.board and (self.single_file or self.package or self.weights == "binary"):
+            raise LbnnError("firmware for a board is built from the plain folder; choose --board alone")
+
+
+@dataclass(frozen=True)
+class OnnxOptions:
+    """How ONNX is written."""
+
+    dtype: str = option("float32", "Arithmetic.", ("float32",))
+    input_variance: bool = option(False, "The input has a variance of its own.")
+    opset: int = option(17, "Operator set version.", OPSETS)
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        check_choices(self)

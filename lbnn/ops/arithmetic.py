@@ -1,0 +1,47 @@
+"""The fewest instructions that an operator's arithmetic takes on one scalar core, whatever the code.
+
+A multiplication with an addition is one instruction; addresses, loops, calls, loads and stores are not counted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from lbnn.ops.namespace import Shape
+from lbnn.ops.table import Use
+
+SOFTPLUS = 22
+"""Counted in c_runtime/lbnn_math.h: exponential 12, logarithm and the rest 10."""
+
+
+def none(use: Use) -> int:
+    """Elements only move."""
+    return 0
+
+
+def each(count: int) -> Callable[[Use], int]:
+    """So many for each element of the result."""
+    return lambda use: count * prod(use.output)
+
+
+def weighted(products: Callable[[Use], int]) -> Callable[[Use], int]:
+    """Products into mean, S V[w] and V E[w]^2; a square for each weight, S = V + E^2 for each input."""
+    return lambda use: 3 * products(use) + int(use.params["weight"].mean.size) + prod(use.inputs[0])
+
+
+def weighted_point(products: Callable[[Use], int]) -> Callable[[Use], int]:
+    """Products into mean and x^2 V[w]; x^2 for each input."""
+    return lambda use: 2 * products(use) + prod(use.inputs[0])
+
+
+def windows(use: Use, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape) -> int:
+    """Pairs of a position and a tap inside the image: products with padding need not be computed."""
+    axes = zip(use.inputs[0][1:], use.output[1:], kernel, stride, padding, dilation, strict=True)
+    return prod(_taps(*axis) for axis in axes)
+
+
+def _taps(size: int, positions: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
+    """Pairs of a position and a tap along one axis that lie inside."""
+    starts = (position * stride - padding for position in range(positions))
+    return sum(0 <= start + tap * dilation < size for start in starts for tap in range(kernel))

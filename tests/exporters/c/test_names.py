@@ -1,0 +1,73 @@
+"""Any text becomes a safe identifier, file name or comment."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from c_models import STRICT, run, sources
+from lbnn.exporters.c import COptions, c_name, export_c
+from lbnn.exporters.c.names import RESERVED, comment, identifiers
+from lbnn.graph import GraphBuilder
+from lbnn.model.file import Model
+from places import need
+from plans import gaussian
+
+HOSTILE = [
+    "../x; int main",
+    "",
+    "int",
+    "3d",
+    "a*/b",
+    "a\nb",
+    "日本",
+    "__init__",
+    "x" * 200,
+    "a.b",
+    "A-B",
+    "??/",
+    "math",
+    "Math",
+    "lbnn",
+    "LBNN",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_names_become_plain_identifiers(text):
+    name = c_name(text)
+    assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,47}", name)
+    assert "__" not in name and not name.endswith("_") and name.lower() not in RESERVED
+    assert not name.lower().startswith("lbnn")
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text(max_size=60), unique=True, max_size=8))
+def test_different_names_stay_different_whatever_their_case(texts):
+    names = identifiers(texts, "layer", taken=("predict",))
+    assert len({name.lower() for name in names.values()} | {"predict"}) == len(texts) + 1
+    assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) for name in names.values())
+
+
+def test_names_that_differ_in_case_alone_become_different():
+    assert list(identifiers(["gas", "Gas", "GAS"], "layer").values()) == ["gas", "Gas_2", "GAS_3"]
+
+
+@given(st.text())
+def test_comments_stay_comments(text):
+    assert re.fullmatch(r"[ -~]*", comment(text)) and not re.search(r"[*?\\\n]", comment(text))
+
+
+def test_a_hostile_model_exports_to_safe_names_and_runs(tmp_path):
+    need("gcc")
+    builder = GraphBuilder("../x; int main", (2,), random=True)
+    value = "input"
+    for name in ("int", "predict", "selftest", "work", "*/ system();", "mean", "Mean", "3", "golden_mean"):
+        value = builder.add(name, "linear", [value], params=dict(weight=gaussian(2, 2), bias=gaussian(2)))
+    graph = builder.finish(value)
+    options = COptions(command='lbnn export "../*/ x.pt" \\\n#include')
+    folder = export_c(Model(graph, "0" * 64, graph.name, {}), tmp_path / "out", options)
+    assert all(re.fullmatch(r"[\w.]+", path.name) for path in folder.iterdir())
+    run("gcc", *STRICT, *(path.name for path in sources(folder, "x_int_main")), "-o", "a.out", "-lm", cwd=folder)
+    assert "self-test: ok" in run(folder / "a.out")

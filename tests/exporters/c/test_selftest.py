@@ -1,0 +1,89 @@
+"""The self-test passes where the arithmetic is right, and nowhere else."""
+
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+from c_models import STRICT, read, run, sources
+from lbnn.base.moments import Moments
+from lbnn.exporters.c import COptions, generate, lower
+from lbnn.exporters.c.selftest import SCALES, golden
+from lbnn.graph import GraphBuilder
+from lbnn.model.file import Model
+from places import need
+
+
+def test_a_self_test_fails_where_the_arithmetic_is_wrong(folders, tmp_path):
+    need("gcc")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for path in folders["gas_sensor", False].iterdir():
+        text = path.read_text()
+        (broken / path.name).write_text(text.replace("9, 0.01f)", "9, 0.0101f)"))
+    run("gcc", *STRICT, *(path.name for path in sources(broken, "gas_sensor")), "-o", "a.out", "-lm", cwd=broken)
+    with pytest.raises(AssertionError, match="self-test: FAILED"):
+        run(broken / "a.out")
+
+
+WRONG = {
+    "a mean too small": "mean[0] -= 1e-4f * (fabsf(mean[0]) + sqrtf(variance[0]));",
+    "a mean too large": "mean[0] += 1e-4f * (fabsf(mean[0]) + sqrtf(variance[0]));",
+    "a variance too small": "variance[0] *= 0.9999f;",
+    "a variance too large": "variance[0] *= 1.0001f;",
+    "a small variance too large": "if (call == 1) variance[0] *= 1.0001f;",
+    "the last output": "mean[SERIES_OUTPUT_LEN - 1] *= 2.0f;",
+    "a later vector": "if (call > 1) variance[0] *= 1.0001f;",
+    "a prediction that fails": "if (call > 1) return LBNN_ERROR_OUTPUT;",
+}
+
+
+WRAPPED = """#include "series.h"
+#include <math.h>
+lbnn_status right(const float *input, float *mean, float *variance, float *work);
+lbnn_status series_predict(const float *input, float *mean, float *variance, float *work)
+{
+    static int call = 0;
+    const lbnn_status status = right(input, mean, variance, work);
+    call++;
+    CHANGE
+    return status;
+}
+static float work[SERIES_WORK_LEN];
+int main(void) { return series_selftest(work) != 0; }
+"""
+
+
+def test_a_self_test_fails_if_one_moment_of_one_output_of_one_vector_is_wrong(folders, tmp_path):
+    need("gcc")
+    folder = folders["series", False]
+    run("gcc", *STRICT, "-O1", "-Dseries_predict=right", "-c", folder / "series.c", "-o", tmp_path / "model.o")
+    for change in ("", *WRONG.values()):
+        (tmp_path / "main.c").write_text(WRAPPED.replace("CHANGE", change))
+        files = (tmp_path / "main.c", folder / "series_selftest.c", tmp_path / "model.o")
+        run("gcc", "-std=c99", f"-I{folder}", *files, "-o", tmp_path / "a.out", "-lm")
+        assert subprocess.run([tmp_path / "a.out"], check=False).returncode == bool(change), change
+
+
+def test_the_inputs_of_the_self_test_have_the_scales_that_it_states():
+    vectors = golden(lower(read("zoo"), COptions(input_variance=True)).graph, 1e-5)
+    largest = np.abs(vectors.mean).max(axis=1)
+    assert vectors.scales == SCALES
+    assert np.all(largest >= vectors.scales) and np.all(largest <= 2.0 * np.array(vectors.scales))
+    assert [bool(var.any()) for var in vectors.var] == [scale > 0.0 for scale in vectors.scales]
+
+
+def test_a_model_that_magnifies_rounding_states_the_tolerance_it_needs():
+    """1000.1 x - 999.9 x with hardly any variance: a good part of the mean is rounding."""
+    builder = GraphBuilder("cancels", (1,), random=True)
+    value = "input"
+    for weight in ([[1000.1], [999.9]], [[1.0, -1.0]]):
+        sharp = Moments(np.array(weight), np.full_like(weight, 1e-14))
+        bias = Moments(np.zeros(()), np.zeros(()))
+        value = builder.add("layer", "linear", [value], params=dict(weight=sharp, bias=bias))
+    graph = builder.finish(value)
+    files = generate(Model(graph, "", "cancels", {}))
+    tolerance = re.search(r"tolerance = ([\d.e-]+)f;", files["cancels_selftest.c"])[1]
+    assert float(tolerance) > 1e-5
+    assert "tolerance = 1e-05f;" in generate(read("zoo"), COptions())["model_selftest.c"]
