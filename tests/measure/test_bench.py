@@ -2,8 +2,8 @@
 
 import pytest
 
+from costs import products
 from lbnn.base.errors import LbnnError
-from lbnn.graph import arithmetic
 from lbnn.graph.passes import prepare
 from lbnn.measure.bench import choose_measured, measure_backends, sampled_cost
 from lbnn.model.file import read_model
@@ -67,10 +67,10 @@ def test_the_benchmark_models_are_the_ones_described_and_always_the_same(tmp_pat
 
     first, second = ({path.stem: path.read_bytes() for path in write(tmp_path)} for _ in range(2))
     assert first == second
-    products = {name: sum(_products(tmp_path / f"{name}.pt")) for name in MODELS}
-    assert products == {"m1": 5184, "m2": 81440, "m3": 256, "m4": 59176, "m5": 203264}
+    counts = {name: sum(_products(tmp_path / f"{name}.pt")) for name in MODELS}
+    assert counts == {"m1": 5184, "m2": 81440, "m3": 256, "m4": 59176, "m5": 203264}
 
 
 def _products(path):
     graph = prepare(read_model(path).graph, input_variance=False)
-    return [arithmetic.products(node, graph) for node in graph.nodes if "weight" in node.params]
+    return [products(node, graph) for node in graph.nodes if "weight" in node.params]

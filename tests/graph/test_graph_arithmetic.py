@@ -2,6 +2,7 @@
 
 import pytest
 
+from costs import products
 from lbnn import nn as bnn
 from lbnn.graph import arithmetic
 from lbnn.graph.passes import prepare
@@ -20,7 +21,7 @@ PRODUCTS = [
 @pytest.mark.parametrize(("layer", "shape", "count"), PRODUCTS)
 def test_products_with_padding_do_not_count(layer, shape, count):
     graph = prepare(read_model(layer, shape).graph, input_variance=False)
-    assert arithmetic.products(graph.nodes[0], graph) == count
+    assert products(graph.nodes[0], graph) == count
 
 
 def test_the_least_for_a_linear_layer_is_six_instructions_a_weight():
