@@ -5,8 +5,6 @@
  */
 #include <stdint.h>
 
-enum { THUMB, RISCV };
-
 struct counter {
     uint64_t        base;      /* address of code[0] */
     uint64_t        halfwords; /* length of code, executed and called */
@@ -18,14 +16,14 @@ struct counter {
     uint64_t        total;     /* instructions so far */
     uint64_t        limit;     /* the emulator is stopped when total passes it */
     int (*stop)(void *emulator);
-    int             encoding;
+    uint16_t        wide_mask, wide_from; /* 4 bytes where the first halfword & mask is this or more, otherwise 2 */
 };
 
 void lbnn_count_block(void *emulator, uint64_t address, uint32_t size, struct counter *counter);
 
-static int is_wide(uint16_t first, int encoding)
+static uint64_t length(const struct counter *counter, uint16_t first)
 {
-    return encoding == THUMB ? first >= 0xE800 : (first & 3) == 3;
+    return (first & counter->wide_mask) >= counter->wide_from ? 2 : 1;
 }
 
 void lbnn_count_block(void *emulator, uint64_t address, uint32_t size, struct counter *counter)
@@ -35,7 +33,7 @@ void lbnn_count_block(void *emulator, uint64_t address, uint32_t size, struct co
     if (address < counter->base || end > counter->halfwords)
         return;
     uint64_t instructions = 0, last = begin;
-    for (uint64_t i = begin; i < end; i += is_wide(counter->code[i], counter->encoding) ? 2 : 1) {
+    for (uint64_t i = begin; i < end; i += length(counter, counter->code[i])) {
         counter->executed[i] += 1;
         instructions += 1;
         last = i;

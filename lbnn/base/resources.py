@@ -17,6 +17,11 @@ def folder(name: str) -> Path:
     return next(place for place in places if place.is_dir())
 
 
+def targets_folder() -> Path:
+    """What makes firmware of a model: start-up code, drivers, clocks."""
+    return folder("c_runtime") / "targets"
+
+
 @cache
 def header(name: str) -> str:
     """The text of a header of the runtime."""

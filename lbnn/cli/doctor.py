@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
@@ -41,6 +40,8 @@ class Tool:
 
 def examine() -> list[Tool]:
     """Looks for every tool."""
+    import shutil
+
     packages = [Tool(name, _package_version(name), *about) for name, about in PYTHON_PACKAGES.items()]
     return packages + [Tool(name, shutil.which(name), *about) for name, about in PROGRAMS.items()]
 

@@ -14,11 +14,11 @@ from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import write_folder
 from lbnn.base.moments import Moments
-from lbnn.device.toolchains import TOOLCHAINS, Toolchain
+from lbnn.base.templates import render
+from lbnn.device.compilers import TOOLCHAINS, Toolchain
 from lbnn.exporters.c import COptions
 from lbnn.exporters.c.folder import generate_program
 from lbnn.exporters.c.lower import lower
-from lbnn.exporters.c.render import render
 from lbnn.exporters.c.view import view
 from lbnn.model.file import Model, read_model
 from lbnn.ops import Shape
@@ -96,7 +96,7 @@ def compile(
     options = COptions(name="compiled", input_variance=input_variance)
     program = lower(read, options)
     data = view(program, read, options)
-    sources = {**generate_program(program, data, options), "batch.c": render("batch.c.j2", data)}
+    sources = {**generate_program(program, data, options), "batch.c": render("c/batch.c.j2", model=data)}
     graph = program.graph
     with tempfile.TemporaryDirectory(prefix="lbnn-") as folder:
         library = _build(write_folder(Path(folder) / "c", sources), TOOLCHAINS[toolchain], flags)

@@ -10,7 +10,7 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 from lbnn.base.errors import LbnnError
-from lbnn.device.toolchains import BOARDS
+from lbnn.device.boards import BOARDS
 
 DTYPES = ("float32",)
 """The arithmetics of generated C: each is a module of lbnn/exporters/c/dtypes."""

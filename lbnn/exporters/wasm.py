@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 
 from lbnn.base.files import write_folder
-from lbnn.device.toolchains import TOOLCHAINS, targets_folder
+from lbnn.base.resources import targets_folder
+from lbnn.device.compilers import TOOLCHAINS
 from lbnn.exporters.c import COptions, generate
 from lbnn.model.file import Model
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import write_folder
 from lbnn.device import callgrind
+from lbnn.device.compilers import DEFAULT_FLAGS, CompileError
 from lbnn.device.devices import DEVICES, run_model
-from lbnn.device.toolchains import DEFAULT_FLAGS, CompileError
+from lbnn.device.generated import read_generated
 from lbnn.exporters.c import COptions, footprint, generate, lower
 from lbnn.measure import peers
 from lbnn.measure.backends import BACKENDS
@@ -55,12 +56,13 @@ def count_backend(name: str, subject: Subject, asked: bool) -> Counted | None:
 def _count_here(name: str, subject: Subject) -> Counted:
     if name not in DEVICES or not callgrind.available():
         return Counted("", Cost())
-    count = partial(callgrind.count, host_toolchain(name), subject.folder, NAME, subject.few)
+    count = partial(callgrind.count, host_toolchain(name), read_generated(subject.folder, NAME), subject.few)
     return Counted("", Cost(count(HOST_FLAGS)), Cost(count((*HOST_FLAGS, PLAIN_FLAG))))
 
 
 def _emulate(name: str, subject: Subject) -> Counted:
-    profile, run = name in REFERENCE_DEVICES, partial(run_model, name, subject.folder, NAME, subject.few)
+    profile = name in REFERENCE_DEVICES
+    run = partial(run_model, name, read_generated(subject.folder, NAME), subject.few)
     result, plain = run(flags=DEVICE_FLAGS, profile=profile), run(flags=(*DEVICE_FLAGS, PLAIN_FLAG))
     layers = layer_costs(subject.program, subject.folder / f"{NAME}.c", result) if profile else ()
     weight_bytes = footprint(subject.program).weight_bytes
@@ -87,7 +89,7 @@ def reference_layer_costs(model: Model) -> tuple[LayerCost, ...]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = write_folder(Path(temporary) / "c", generate(model, COptions(name=NAME)))
         try:
-            result = run_model(device, folder, NAME, inputs, flags=DEVICE_FLAGS, profile=True)
+            result = run_model(device, read_generated(folder, NAME), inputs, flags=DEVICE_FLAGS, profile=True)
         except LbnnError:
             return ()
         return layer_costs(lower(model, COptions(name=NAME)), folder / f"{NAME}.c", result)

@@ -10,6 +10,7 @@ import numpy as np
 
 from lbnn.base.files import write_folder
 from lbnn.device.devices import run_model
+from lbnn.device.generated import read_generated
 from lbnn.exporters.c import COptions, footprint, generate, lower
 from lbnn.measure.cost import Cost
 from lbnn.measure.parity import Outcome
@@ -28,7 +29,8 @@ def run_device(
     inputs = samples.mean.reshape(len(samples), -1)
     spread = None if samples.var is None else samples.var.reshape(len(samples), -1)
     with tempfile.TemporaryDirectory() as folder:
-        result = run_model(device, write_folder(Path(folder) / "c", files), "model", inputs, spread)
+        written = read_generated(write_folder(Path(folder) / "c", files), "model", options.input_variance)
+        result = run_model(device, written, inputs, spread)
     mean, var = (np.where(result.status[:, None] == 0, part, np.nan) for part in (result.mean, result.variance))
     return Outcome(mean, var, device_cost(result, footprint(lower(model, options)).weight_bytes))
 

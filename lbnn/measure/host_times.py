@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from lbnn.base.arrays import Floats
-from lbnn.device.devices import DEVICES, HostDevice
-from lbnn.device.toolchains import Toolchain
+from lbnn.device.compilers import Toolchain
+from lbnn.device.devices import DEVICES
+from lbnn.device.hosts import HostDevice
 from lbnn.exporters.compiled import compile
 from lbnn.graph.passes import prepare
 from lbnn.measure import peers, timing

@@ -52,7 +52,7 @@ class Inspection:
     @property
     def least_work_bytes(self) -> int:
         """Below which no plan can be."""
-        return self.program.dtype.bytes * self.plan.bound
+        return self.program.dtype.element.itemsize * self.plan.bound
 
     @property
     def parameters(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lbnn.device.devices import DeviceResult
+from lbnn.device.results import DeviceResult
 from lbnn.exporters.c.program import Program
 from lbnn.exporters.c.view import layer_lines
 from lbnn.graph.arithmetic import minimum

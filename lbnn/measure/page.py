@@ -11,12 +11,11 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 
-import jinja2
 from markupsafe import Markup
 
 from lbnn.base import resources
+from lbnn.base.templates import render
 from lbnn.base.terminal import kilobytes, thousands
 from lbnn.base.version import __version__
 from lbnn.measure import parts
@@ -57,8 +56,8 @@ def render_page(report: Report) -> str:
     """The page."""
     script = _source("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page = _environment().get_template("page.html.j2")
-    return page.render(
+    return render(
+        "report/page.html.j2",
         report=report,
         version=__version__,
         reserve=(parts.RESERVE_FLASH, parts.RESERVE_RAM),
@@ -66,20 +65,11 @@ def render_page(report: Report) -> str:
         style=Markup(_source("page.css")),  # our own file
         script=Markup(script),  # our own file
         script_hash=digest,
+        kilobytes=kilobytes,
+        thousands=thousands,
+        percent=percent,
+        error=_error,
     )
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(resources.folder("codegen_templates") / "report"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=True,
-    )
-    environment.filters.update(kilobytes=kilobytes, thousands=thousands, percent=percent, error=_error)
-    return environment
 
 
 def _source(name: str) -> str:

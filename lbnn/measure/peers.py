@@ -21,9 +21,11 @@ import numpy as np
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
-from lbnn.device.devices import UnicornMachine, link_for_core
+from lbnn.device.compilers import cross_gcc
+from lbnn.device.cores import CORES
 from lbnn.device.elf import image_sizes
-from lbnn.device.toolchains import CORES, cross_gcc
+from lbnn.device.firmware import link_for_core
+from lbnn.device.unicorn import UnicornMachine
 from lbnn.graph import Graph, Node
 from lbnn.measure.cost import Cost
 from lbnn.measure.timing import Clock, Run

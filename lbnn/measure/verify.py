@@ -9,7 +9,7 @@ from typing import Any
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.terminal import kilobytes, print_table, progress, thousands
-from lbnn.device.toolchains import CompileError
+from lbnn.device.compilers import CompileError
 from lbnn.measure.backends import BACKENDS
 from lbnn.measure.parity import Verdict, judge
 from lbnn.measure.samples import Samples

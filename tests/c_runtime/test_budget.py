@@ -13,6 +13,7 @@ import pytest
 from bench_models import MODELS, build
 from lbnn.base.files import write_folder
 from lbnn.device.devices import run_model
+from lbnn.device.generated import read_generated
 from lbnn.exporters.c import COptions, generate, lower
 from lbnn.measure.inspection import inspect_model
 from lbnn.measure.layers import layer_costs
@@ -48,7 +49,7 @@ def measure(tmp_path_factory):
         options = COptions(name=NAME, optimize=optimize)
         folder = write_folder(tmp_path_factory.mktemp(name) / "c", generate(model, options))
         inputs = ordinary_inputs(model)[:1].reshape(1, -1)
-        result = run_model(DEVICE, folder, NAME, inputs, flags=flags, profile=True)
+        result = run_model(DEVICE, read_generated(folder, NAME), inputs, flags=flags, profile=True)
         assert not result.status.any() and not result.stack_bound.unknown
         layers = layer_costs(lower(model, options), folder / f"{NAME}.c", result)
         code = result.sizes.flash - 8 * inspect_model(model).parameters
@@ -98,6 +99,7 @@ def test_without_an_fpu_the_kernels_add_a_quarter_at_most_to_the_arithmetic(tmp_
     need("arm-none-eabi-gcc")
     model = read_model(build("m1"), MODELS["m1"][1])
     folder = write_folder(tmp_path / "c", generate(model, COptions(name=NAME)))
-    result = run_model(device, folder, NAME, ordinary_inputs(model)[:1], flags=FLAGS, profile=True)
+    generated, inputs = read_generated(folder, NAME), ordinary_inputs(model)[:1]
+    result = run_model(device, generated, inputs, flags=FLAGS, profile=True)
     own = sum(n for name, n in result.functions.items() if name.startswith(("lbnn_", NAME)))
     assert own <= 0.25 * (sum(result.functions.values()) - own)

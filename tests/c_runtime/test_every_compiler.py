@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from c_models import WARNINGS, export, read, run
-from lbnn.device.toolchains import targets_folder
+from lbnn.base.resources import targets_folder
 from lbnn.graph.reference import predict
 from lbnn.measure.parity import FLOAT32_TOLERANCE, Outcome, errors
 from lbnn.measure.samples import draw_samples

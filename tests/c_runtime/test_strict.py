@@ -19,8 +19,13 @@ import pytest
 import torch
 
 from lbnn import nn as bnn
-from lbnn.device.devices import UnicornMachine, link_for_core, run_model
-from lbnn.device.toolchains import BOARDS, CORES, TOOLCHAINS, CompileError
+from lbnn.device.boards import BOARDS
+from lbnn.device.compilers import TOOLCHAINS, CompileError
+from lbnn.device.cores import CORES
+from lbnn.device.devices import run_model
+from lbnn.device.firmware import link_for_core
+from lbnn.device.generated import read_generated
+from lbnn.device.unicorn import UnicornMachine
 from lbnn.exporters.c import COptions, export_c
 from lbnn.exporters.c.footprint import KERNELS
 from lbnn.exporters.c.pack import pack_weights
@@ -38,7 +43,7 @@ HOSTS = {
     "clang-O3-native": ("clang", "-O3", "-march=native", "-ffp-contract=on"),
     "zig-O2": ("zig", "-O2", "-ffp-contract=on"),
 }
-ARM_CORES = [name for name, core in CORES.items() if core.unicorn and not core.riscv]
+ARM_CORES = [name for name, core in CORES.items() if core.unicorn and core.family.name == "arm"]
 REFERENCE = "gcc-O3-native"
 BUILDS = [(core, compiler) for core in ARM_CORES for compiler in ("zig", "gcc")]
 MODEL_INPUTS = 1000
@@ -46,8 +51,8 @@ MODEL_DEVICES = [
     *("c-clang", "c-zig", "c-sanitized"),
     *ARM_CORES,
     *(f"{core}-gcc" for core in ARM_CORES),
-    *(board for board in BOARDS if "riscv" not in board),
-    *(core for core in CORES if CORES[core].riscv),
+    *(name for name, board in BOARDS.items() if board.core.family.name == "arm"),
+    *(name for name, core in CORES.items() if core.unicorn and core.family.name == "riscv"),
 ]
 TOOLS = {
     "c-clang": ("clang",),
@@ -369,7 +374,7 @@ def cnn() -> tuple[Any, tuple[int, ...]]:
 
 
 def predictions(device: str, folder: Path, inputs: Array, *flags: str) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    result = run_model(device, folder, "net", inputs, flags=(*FUSING, *flags))
+    result = run_model(device, read_generated(folder, "net"), inputs, flags=(*FUSING, *flags))
     assert not result.status.any() and np.isfinite(result.mean).all() and np.isfinite(result.variance).all()
     return np.concatenate([result.mean, result.variance], axis=1).view(np.uint32)
 

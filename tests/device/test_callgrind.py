@@ -1,28 +1,35 @@
-"""callgrind counts a prediction on this host."""
+"""Instructions on this host are those of a prediction alone."""
 
 import numpy as np
 import pytest
 
-from lbnn.base.files import write_folder
 from lbnn.device import callgrind
-from lbnn.device.devices import DEVICES
-from lbnn.exporters.c import COptions, generate
-from lbnn.measure.host_times import HOST_FLAGS
-from lbnn.model.file import read_model
+from lbnn.device.compilers import TOOLCHAINS
+from lbnn.device.generated import GeneratedModel
+from lbnn.device.runs import EmulationFault
 from places import need
-from saved import save_small
+from tiny_net import SOURCE, write_net
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    return save_small(tmp_path_factory.mktemp("model"))
-
-
-@pytest.mark.parametrize("flags", [("-O2",), HOST_FLAGS], ids=" ".join)
-def test_callgrind_counts_predict_and_not_the_start_of_the_program(flags, small, tmp_path):
+@pytest.mark.parametrize("flags", [("-O2",), ("-O3", "-march=native")], ids=" ".join)
+def test_callgrind_counts_predict_and_not_the_start_of_the_program(flags: tuple[str, ...], net: GeneratedModel) -> None:
     need("valgrind")
-    folder = write_folder(tmp_path / "c", generate(read_model(small), COptions(name="model")))
     inputs = np.ones((4, 3), np.float32)
-    one, four = (callgrind.count(DEVICES["c"].toolchain, folder, "model", inputs[:n], flags) for n in (1, 4))
+    one, four = (callgrind.count(TOOLCHAINS["host"], net, inputs[:n], flags) for n in (1, 4))
     assert one == four
-    assert 100 < one < 5000
+    assert 20 < one < 200
+
+
+def test_more_work_is_more_instructions(net: GeneratedModel, tmp_path) -> None:
+    need("valgrind")
+    twice = write_net(tmp_path, source=SOURCE.replace("dot(", "dot(work, net_weights, mean, variance); dot("))
+    inputs = np.ones((1, 3), np.float32)
+    once, more = (callgrind.count(TOOLCHAINS["host"], model, inputs, ("-O2",)) for model in (net, twice))
+    assert more > 1.3 * once
+
+
+def test_a_program_that_fails_is_a_fault(tmp_path) -> None:
+    need("valgrind")
+    model = write_net(tmp_path, source=SOURCE.replace("scale(input, work);", "__builtin_trap();"))
+    with pytest.raises(EmulationFault, match="callgrind ended with status"):
+        callgrind.count(TOOLCHAINS["host"], model, np.ones((1, 3), np.float32), ("-O2",))

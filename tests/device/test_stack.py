@@ -1,4 +1,4 @@
-"""The stack and work memory that a folder states, before any compiler has seen it, against what runs really take."""
+"""The stack of a call graph, and the stack and work memory that a folder states against what runs really take."""
 
 from __future__ import annotations
 
@@ -15,11 +15,73 @@ from torch import nn
 import measure_kernels
 from c_models import Zoo, mlp
 from lbnn import nn as bnn
-from lbnn.device.devices import DeviceResult, EmulationFault, run_model
+from lbnn.base.errors import LbnnError
+from lbnn.device.devices import run_model
+from lbnn.device.generated import GeneratedModel, read_generated
+from lbnn.device.results import DeviceResult
+from lbnn.device.runs import EmulationFault
+from lbnn.device.stack import stack_bound
 from lbnn.exporters.c import COptions, export_c
 from lbnn.exporters.c.footprint import KERNELS
 from lbnn.model.file import read_model
 from places import need
+from tiny_net import need_device, write_net
+
+# ---- call graphs -------------------------------------------------------------------------------------
+
+CALLGRAPH = """graph: { title: "net.c"
+node: { title: "predict" label: "predict\\nnet.c:1:1\\n16 bytes (static)" }
+node: { title: "net.c:kernel" label: "kernel\\nnet.c:2:1\\n40 bytes (static)" }
+node: { title: "net.c:small" label: "small\\nnet.c:3:1\\n8 bytes (static)" }
+node: { title: "sqrtf" label: "sqrtf\\n<built-in>" shape : ellipse }
+edge: { sourcename: "predict" targetname: "net.c:kernel" label: "net.c:4:1" }
+edge: { sourcename: "predict" targetname: "net.c:small" label: "net.c:5:1" }
+edge: { sourcename: "net.c:small" targetname: "sqrtf" label: "net.c:6:1" }
+}
+"""
+
+
+def write_graph(folder: Path, text: str) -> Path:
+    path = folder / "net.ci"
+    path.write_text(text)
+    return path
+
+
+def test_the_stack_bound_follows_the_deepest_calls_and_names_what_it_cannot_know(tmp_path: Path) -> None:
+    bound = stack_bound([write_graph(tmp_path, CALLGRAPH)], "predict")
+    assert (bound.bytes, bound.path, bound.unknown) == (56, ("predict", "net.c:kernel"), {"sqrtf"})
+
+
+def test_recursion_has_no_stack_bound(tmp_path: Path) -> None:
+    again = 'edge: { sourcename: "net.c:kernel" targetname: "predict" label: "" }\n'
+    with pytest.raises(LbnnError, match="recursive"):
+        stack_bound([write_graph(tmp_path, CALLGRAPH + again)], "predict")
+
+
+def test_a_function_that_is_not_in_the_graph_says_how_to_get_it_there(tmp_path: Path) -> None:
+    with pytest.raises(LbnnError, match="other is not in the call graph; compile it with -fstack-usage"):
+        stack_bound([write_graph(tmp_path, CALLGRAPH)], "other")
+
+
+@pytest.mark.parametrize("name", ["cortex-m4-gcc", "cortex-m7-gcc", "cortex-m33-gcc", "mps2-an386", "mps3-an547"])
+@pytest.mark.parametrize("input_variance", [False, True])
+def test_the_measured_stack_is_the_bound_from_the_call_graph(
+    name: str, input_variance: bool, tmp_path: Path, samples: np.ndarray
+) -> None:
+    variances = samples[:9] ** 2 if input_variance else None
+    result = run_model(need_device(name), write_net(tmp_path, input_variance), samples[:9], variances)
+    assert result.stack_bound is not None and not result.stack_bound.unknown
+    assert [title.split(":")[-1].split(".")[0] for title in result.stack_bound.path] == ["net_predict", "dot"]
+    assert result.stack_bytes == result.stack_bound.bytes > 0
+
+
+def test_soft_float_functions_are_named_as_unknown_in_the_stack_bound(net: GeneratedModel, samples: np.ndarray) -> None:
+    need("arm-none-eabi-gcc")
+    bound = run_model("cortex-m0-gcc", net, samples[:1]).stack_bound
+    assert bound is not None and "__aeabi_fmul" in bound.unknown
+
+
+# ---- what a folder states ----------------------------------------------------------------------------
 
 
 class Residual(nn.Module):
@@ -87,14 +149,10 @@ def painted(device: str, exported: Export, *flags: str) -> DeviceResult:
     """A run on memory that was painted before: inputs take every branch of the kernels, far out and near zero."""
     need("arm-none-eabi-gcc")
     folder, options = exported
+    generated = read_generated(folder, "net", options.get("input_variance", False))
     sizes = [[0.0], [1.0], [30.0], [1e5]]
-    inputs = (np.random.default_rng(0).normal(size=(4, input_len(folder))) * sizes).astype(np.float32)
-    return run_model(device, folder, "net", inputs, inputs**2 if options.get("input_variance") else None, flags)
-
-
-def input_len(folder: Path) -> int:
-    line = next(line for line in (folder / "net.h").read_text().splitlines() if "NET_INPUT_LEN" in line)
-    return int(line.split()[2])
+    inputs = (np.random.default_rng(0).normal(size=(4, generated.input_len)) * sizes).astype(np.float32)
+    return run_model(device, generated, inputs, inputs**2 if generated.input_variance else None, flags)
 
 
 def stated(exported: Export, key: str = "stack_bytes") -> int:
@@ -148,7 +206,7 @@ def test_a_write_beyond_the_work_memory_is_found(device: str, tmp_path: Path) ->
     header = folder / "net.h"
     length = stated((folder, options), "work_bytes") // 4
     header.write_text(re.sub(rf"(NET_WORK_LEN\s+){length}", rf"\g<1>{length - 1}", header.read_text()))
-    with pytest.raises(EmulationFault, match=rf"writes work\[{length - 1}\], but it has {length - 1} floats"):
+    with pytest.raises(EmulationFault, match=rf"writes work\[{length - 1}\], but it has {length - 1} elements"):
         painted(device, (folder, options))
 
 

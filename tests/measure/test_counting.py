@@ -5,6 +5,7 @@ import pytest
 
 from lbnn.base.files import write_folder
 from lbnn.device.devices import run_model
+from lbnn.device.generated import read_generated
 from lbnn.exporters.c import COptions, generate
 from lbnn.measure.counting import DEVICE_FLAGS, PLAIN_FLAG
 from lbnn.measure.subject import ordinary_inputs
@@ -29,5 +30,5 @@ def test_the_plain_network_is_that_of_the_means(small, tmp_path):
     hidden = x @ w1.T + b1
     want = np.where(hidden < 0, 0.1 * hidden, hidden) @ w2.T + b2
     for device in ("c", "cortex-m4-gcc"):
-        result = run_model(device, folder, "model", x, flags=[*DEVICE_FLAGS, PLAIN_FLAG])
+        result = run_model(device, read_generated(folder, "model"), x, flags=[*DEVICE_FLAGS, PLAIN_FLAG])
         np.testing.assert_allclose(result.mean, want, rtol=1e-5, atol=1e-6)

@@ -14,7 +14,7 @@ from mutants import Fault, joined, mutated, parse, read_faults, run_tests, try_f
 from places import ROOT, need
 
 ALL = read_faults()
-LEAST = {"formulas": 20, "kernels": 35, "templates": 10, "planner": 15, "backends": 15, "files": 5}
+LEAST = {"formulas": 20, "kernels": 35, "templates": 10, "planner": 15, "backends": 15, "files": 5, "device": 20}
 
 
 @pytest.mark.parametrize("fault", ALL, ids=lambda fault: fault.name)

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lbnn.base import resources
-from lbnn.device.elf import stack_bound
-from lbnn.device.toolchains import CORES, STACK_FLAGS
+from lbnn.device.cores import CORES
+from lbnn.device.stack import STACK_FLAGS, stack_bound
 
 GCC = "arm-none-eabi-gcc"
 MEASURED = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")

@@ -23,7 +23,8 @@ COLUMNS = ("model", "options", "stack stated", "call graph", "painted", "work st
 BENCH = ("m1", "m2", "m4")
 OPTIONS: tuple[dict[str, Any], ...] = ({}, {"input_variance": True}, {"optimize": "size"})
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / folder) for folder in ("tests/support", "tests/device", "tools/bench")]
 bench = importlib.import_module("bench_models")
 stack = importlib.import_module("test_stack")
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lbnn.base.arrays import AnyArray
 from lbnn.exporters.options import DTYPES
 
@@ -21,21 +23,19 @@ if TYPE_CHECKING:
 class DType:
     """One arithmetic.
 
-    `bytes` is the size of an element of work memory and of a stored number, `c_type` its name in C; `binary` is the
-    numpy type of weights in a file. `tolerance` is the largest error against the float64 reference that passes, or
-    0 where results must equal those of an integer reference bit for bit. `store(values, what)` rounds numbers to
-    what C computes with, `scalar` and `lines` write them as C text. `rows` has the C facts of each operator in its
-    general form; `small_sums` those of layers that share one small kernel (--optimize size).
+    `element` is the type of the work memory, `weight` that of stored numbers. `tolerance` is the largest error against
+    the float64 reference that passes, or 0 where results must equal those of an integer reference bit for bit.
+    `store(values, what)` rounds numbers to what C computes with, `lines(values, width)` writes them as C text. `rows` has
+    the C facts of each operator in its general form; `small_sums` those of layers that share one small kernel
+    (--optimize size).
     """
 
     name: str
-    bytes: int
-    c_type: str
-    binary: str
+    element: np.dtype[Any]
+    weight: np.dtype[Any]
     tolerance: float
     base_header: str
     store: Callable[[Any, str], AnyArray]
-    scalar: Callable[[float], str]
     lines: Callable[[AnyArray, int], list[str]]
     rows: Mapping[str, Row]
     small_sums: Row

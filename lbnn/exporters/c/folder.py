@@ -9,13 +9,14 @@ import numpy as np
 
 from lbnn.base import resources
 from lbnn.base.files import write_folder
-from lbnn.device.toolchains import BOARDS, firmware_files
+from lbnn.base.templates import render
+from lbnn.device.boards import BOARDS
+from lbnn.device.firmware import firmware_files
 from lbnn.exporters.c import packages
 from lbnn.exporters.c.footprint import footprint
 from lbnn.exporters.c.lower import lower
 from lbnn.exporters.c.packages import Files
 from lbnn.exporters.c.program import Program
-from lbnn.exporters.c.render import render
 from lbnn.exporters.c.view import ModelView, view
 from lbnn.exporters.options import COptions
 from lbnn.model.file import Model
@@ -42,32 +43,32 @@ def export_c(model: Model, out: str | Path, options: COptions | None = None, for
 
 
 def _single_file(data: ModelView) -> Files:
-    return {f"{data.name}.h": render("model.h.j2", data), f"{data.name}.c": render("model.c.j2", data)}
+    return {f"{data.name}.h": render("c/model.h.j2", model=data), f"{data.name}.c": render("c/model.c.j2", model=data)}
 
 
 def _folder(data: ModelView, program: Program) -> Files:
     name = data.name
     weights: Callable[[ModelView, Program], Files] = _binary_weights if data.binary else _source_weights
     return {
-        f"{name}.h": render("model.h.j2", data),
-        f"{name}.c": render("model.c.j2", data),
+        f"{name}.h": render("c/model.h.j2", model=data),
+        f"{name}.c": render("c/model.c.j2", model=data),
         **weights(data, program),
         **{header: resources.header(header) for header in data.runtime},
-        f"{name}_selftest.c": render("selftest.c.j2", data),
-        "example_main.c": render("example_main.c.j2", data),
-        "CMakeLists.txt": render("CMakeLists.txt.j2", data),
+        f"{name}_selftest.c": render("c/selftest.c.j2", model=data),
+        "example_main.c": render("c/example_main.c.j2", model=data),
+        "CMakeLists.txt": render("c/CMakeLists.txt.j2", model=data),
         f"{name}_footprint.json": footprint(program).json(name, data.sha256, data.version),
     }
 
 
 def _source_weights(data: ModelView, program: Program) -> Files:
-    return {f"{data.name}_weights.h": render("weights.h.j2", data)}
+    return {f"{data.name}_weights.h": render("c/weights.h.j2", model=data)}
 
 
 def _binary_weights(data: ModelView, program: Program) -> Files:
-    arrays = [np.empty(0, program.dtype.binary), *(array.values for array in program.weights)]
+    arrays = [np.empty(0, program.dtype.weight), *(array.values for array in program.weights)]
     return {
-        f"{data.name}_weights.h": render("weights_binary.h.j2", data),
-        f"{data.name}_weights.S": render("weights.S.j2", data),
-        f"{data.name}_weights.bin": np.concatenate(arrays).astype(program.dtype.binary).tobytes(),
+        f"{data.name}_weights.h": render("c/weights_binary.h.j2", model=data),
+        f"{data.name}_weights.S": render("c/weights.S.j2", model=data),
+        f"{data.name}_weights.bin": np.concatenate(arrays).astype(program.dtype.weight).tobytes(),
     }

@@ -78,11 +78,11 @@ class Footprint:
 def footprint(program: Program) -> Footprint:
     """Of the generated source, without the self-test."""
     kernels = [*CHECKS, *program.kernels]
-    size = program.dtype.bytes
+    geometry = sum(GEOMETRY_BYTES[shape.kind] for shape in program.geometries)
     return Footprint(
-        weight_bytes=size * program.weight_len + sum(GEOMETRY_BYTES[shape.kind] for shape in program.geometries),
+        weight_bytes=program.dtype.weight.itemsize * program.weight_len + geometry,
         code_bytes=PREDICT_CODE + CALL_CODE * len(kernels) + sum(KERNELS[name][0] for name in set(kernels)),
-        work_bytes=size * program.work_len,
+        work_bytes=program.dtype.element.itemsize * program.work_len,
         stack_bytes=PREDICT_STACK + max(KERNELS[name][1] for name in kernels),
         macs=sum(macs(node, program.graph) for node in program.graph.nodes),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from lbnn.exporters.c.render import render
+from lbnn.base.templates import render
 from lbnn.exporters.c.view import ModelView
 
 Files = dict[str, bytes | str]
@@ -16,8 +16,8 @@ def arduino(data: ModelView, files: Files) -> Files:
     """A library: sources in src/, a sketch under examples/."""
     sketch = f"{data.name}_example"
     return {
-        "library.properties": render("arduino/library.properties.j2", data),
-        f"examples/{sketch}/{sketch}.ino": render("arduino/example.ino.j2", data),
+        "library.properties": render("c/arduino/library.properties.j2", model=data),
+        f"examples/{sketch}/{sketch}.ino": render("c/arduino/example.ino.j2", model=data),
         **_sources(files, "src"),
     }
 
@@ -25,8 +25,8 @@ def arduino(data: ModelView, files: Files) -> Files:
 def platformio(data: ModelView, files: Files) -> Files:
     """A library: sources in src/, the host example under examples/."""
     return {
-        "library.json": render("platformio/library.json.j2", data),
-        "examples/example_main.c": render("example_main.c.j2", data),
+        "library.json": render("c/platformio/library.json.j2", model=data),
+        "examples/example_main.c": render("c/example_main.c.j2", model=data),
         **_sources(files, "src"),
     }
 
@@ -34,8 +34,8 @@ def platformio(data: ModelView, files: Files) -> Files:
 def esp_idf(data: ModelView, files: Files) -> Files:
     """A component: put it into the project's components/ folder."""
     return {
-        "CMakeLists.txt": render("esp-idf/CMakeLists.txt.j2", data),
-        "idf_component.yml": render("esp-idf/idf_component.yml.j2", data),
+        "CMakeLists.txt": render("c/esp-idf/CMakeLists.txt.j2", model=data),
+        "idf_component.yml": render("c/esp-idf/idf_component.yml.j2", model=data),
         **{_include(name): text for name, text in _sources(files, "").items()},
     }
 
@@ -43,9 +43,9 @@ def esp_idf(data: ModelView, files: Files) -> Files:
 def zephyr(data: ModelView, files: Files) -> Files:
     """A module: name it in ZEPHYR_EXTRA_MODULES and switch it on with CONFIG_LBNN_<NAME>=y."""
     return {
-        "zephyr/module.yml": render("zephyr/module.yml.j2", data),
-        "zephyr/CMakeLists.txt": render("zephyr/CMakeLists.txt.j2", data),
-        "zephyr/Kconfig": render("zephyr/Kconfig.j2", data),
+        "zephyr/module.yml": render("c/zephyr/module.yml.j2", model=data),
+        "zephyr/CMakeLists.txt": render("c/zephyr/CMakeLists.txt.j2", model=data),
+        "zephyr/Kconfig": render("c/zephyr/Kconfig.j2", model=data),
         **{_include(name): text for name, text in _sources(files, "").items()},
     }
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass
 from math import prod
+from pathlib import Path
 from typing import Any
 
 from lbnn import ops
 from lbnn.base.arrays import AnyArray
 from lbnn.base.errors import LbnnError
+from lbnn.device.generated import GeneratedModel
 from lbnn.exporters.c import names
 from lbnn.exporters.c.dtype import DType
 from lbnn.exporters.c.shapes import SmallConvShape
@@ -111,6 +113,11 @@ class Program:
     def kernels(self) -> tuple[str, ...]:
         """The kernel of each call, in order."""
         return tuple(call.kernel for layer in self.layers for call in layer.calls)
+
+    def in_folder(self, folder: Path) -> GeneratedModel:
+        """The program as it was written into a folder, for the devices that compile and run it."""
+        lengths = (self.input_len, self.output_len, self.work_len)
+        return GeneratedModel(folder.resolve(), self.name, *lengths, self.graph.input.random, self.dtype.element)
 
 
 class Emission:

@@ -139,7 +139,7 @@ def _lengths(program: Program) -> dict[str, Any]:
         output_len=program.output_len,
         work_len=program.work_len,
         weight_len=program.weight_len,
-        weight_bytes=program.dtype.bytes * program.weight_len,
+        weight_bytes=program.dtype.weight.itemsize * program.weight_len,
     )
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from c_models import MODELS, export, run
 from lbnn.base import resources
-from lbnn.device.elf import stack_bound
-from lbnn.device.toolchains import CORES, STACK_FLAGS
+from lbnn.device.cores import CORES
+from lbnn.device.stack import STACK_FLAGS, stack_bound
 from lbnn.exporters.c.footprint import KERNELS
 from places import need
 

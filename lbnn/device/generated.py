@@ -1,0 +1,78 @@
+"""A generated model in a folder, as those who compile and run it see it: its files, its lengths, its interface."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lbnn.base.errors import LbnnError
+
+_FLOAT: np.dtype[Any] = np.dtype("<f4")
+
+
+@dataclass(frozen=True)
+class GeneratedModel:
+    """A generated model in a folder: NAME.c, NAME.h, and the lengths its header defines.
+
+    Lengths count elements; `element` is the type of those of the work memory.
+    """
+
+    folder: Path
+    name: str
+    input_len: int
+    output_len: int
+    work_len: int
+    input_variance: bool
+    element: np.dtype[Any] = _FLOAT
+
+    @property
+    def work_bytes(self) -> int:
+        """Bytes of the work memory."""
+        return self.element.itemsize * self.work_len
+
+    @property
+    def source(self) -> Path:
+        """The one translation unit of the model."""
+        return self.folder / f"{self.name}.c"
+
+    @property
+    def sources(self) -> list[Path]:
+        """What is compiled: the translation unit, and the weights where they are a file of their own."""
+        weights = self.folder / f"{self.name}_weights.S"
+        return [self.source, *([weights] if weights.exists() else [])]
+
+    @property
+    def predict(self) -> str:
+        """The C function that predicts."""
+        return f"{self.name}_predict"
+
+    @property
+    def weight_pattern(self) -> str:
+        """Names of the weight arrays: those of the model, not those of the runtime's tables."""
+        return f"(?i){re.escape(self.name)}_"
+
+    @property
+    def driver_flags(self) -> tuple[str, ...]:
+        """Tells c_runtime/targets/run_samples.c which model it runs."""
+        flags = ("-include", f"{self.name}.h", f"-DLBNN_MODEL={self.name}", f"-DLBNN_MODEL_UPPER={self.name.upper()}")
+        return (*flags, "-DLBNN_INPUT_VARIANCE") if self.input_variance else flags
+
+    @property
+    def record(self) -> np.dtype[np.void]:
+        """What c_runtime/targets/run_samples.c writes for a sample."""
+        words = [("status", "<i4"), ("ticks", "<u4"), ("stack", "<u4")]
+        return np.dtype([*words, ("mean", "<f4", (self.output_len,)), ("variance", "<f4", (self.output_len,))])
+
+
+def read_generated(folder: Path, name: str, input_variance: bool = False) -> GeneratedModel:
+    """The model called `name` in a folder of generated C; `input_variance` says whether it was exported for one."""
+    header = (folder / f"{name}.h").read_text()
+    found = dict(re.findall(rf"#define\s+{name.upper()}_(INPUT|OUTPUT|WORK)_LEN\s+\(?(\d+)", header))
+    if set(found) != {"INPUT", "OUTPUT", "WORK"}:
+        raise LbnnError(f"{folder / name}.h does not define the lengths of model {name}; export it again")
+    inputs, outputs, work = (int(found[key]) for key in ("INPUT", "OUTPUT", "WORK"))
+    return GeneratedModel(folder.resolve(), name, inputs, outputs, work, input_variance)
