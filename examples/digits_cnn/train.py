@@ -25,7 +25,7 @@ from torch import nn
 
 import lbnn
 from lbnn import nn as bnn
-from lbnn.train.plots import BLACK, BLUE, GREY, ORANGE, STYLE, save
+from lbnn.train.plots import BLACK, BLUE, GREY, ORANGE, STYLE, save_picture
 
 HERE = Path(__file__).parent
 ABSTAIN = 0.05  # the share of validation digits that may be given up
@@ -290,7 +290,7 @@ def main() -> None:
     used = limit["likelihood"]
     check_c(path, sets, moments, used)
     (args.out / "samples.h").write_text(header(sets, test.labels, used))
-    save(draw(sets, moments, held, used), args.out / "digits.png")
+    save_picture(draw(sets, moments, held, used), args.out / "digits.png")
 
 
 if __name__ == "__main__":

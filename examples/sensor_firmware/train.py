@@ -17,7 +17,7 @@ from torch import nn
 import lbnn
 from lbnn import nn as bnn
 from lbnn.train.metrics import coverage, rmse
-from lbnn.train.plots import BLUE, GREY, ORANGE, STYLE, prediction_band, save
+from lbnn.train.plots import BLUE, GREY, ORANGE, STYLE, prediction_band, save_picture
 
 HERE = Path(__file__).parent
 BETA, WARM, ZERO = 3950.0, 298.15, 273.15  # K
@@ -159,7 +159,7 @@ def draw(model: nn.Module, limit: float, path: Path) -> None:
             xlabel="converter reading (counts); 0 = short circuit, 4095 = broken wire", ylabel="degrees", ylim=(0, None)
         )
         below.legend(loc="upper center")
-    save(figure, path)
+    save_picture(figure, path)
 
 
 def _ideal_sigma(reading: np.ndarray) -> np.ndarray:

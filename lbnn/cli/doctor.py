@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import asdict, dataclass
 
-from lbnn.base.terminal import print_table
+from lbnn.cli.command import AS_JSON, command, print_json
 
-PACKAGES = {
+PYTHON_PACKAGES = {
     "torch": ("training and the layers", "pip install torch"),
     "onnx": ("export to ONNX", "pip install 'lbnn[onnx]'"),
     "onnxruntime": ("verifying exported ONNX files", "pip install 'lbnn[onnx]'"),
@@ -42,21 +40,38 @@ class Tool:
 
 def examine() -> list[Tool]:
     """Looks for every tool."""
-    packages = [Tool(name, _package_version(name), *about) for name, about in PACKAGES.items()]
+    import shutil
+
+    packages = [Tool(name, _package_version(name), *about) for name, about in PYTHON_PACKAGES.items()]
     return packages + [Tool(name, shutil.which(name), *about) for name, about in PROGRAMS.items()]
 
 
 def _package_version(name: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(name)
     except PackageNotFoundError:
         return None
 
 
-def show(tools: Sequence[Tool]) -> None:
+def show_tools(tools: Sequence[Tool]) -> None:
     """A table, then the commands that would add what is missing."""
+    from lbnn.base.terminal import print_table
+
     rows = [[tool.name, "ok" if tool.found else "missing", tool.found or "", tool.adds] for tool in tools]
     print_table(("tool", "status", "found", "what it is for"), rows)
     for tool in tools:
         if not tool.found:
             print(f"{tool.name} would add {tool.adds}: {tool.install}")
+
+
+@command("lbnn doctor")
+@AS_JSON
+def doctor_command(as_json: bool) -> None:
+    """Which tools are here, what each missing one would add, and how to install it."""
+    found = examine()
+    if as_json:
+        print_json([asdict(tool) for tool in found])
+    else:
+        show_tools(found)

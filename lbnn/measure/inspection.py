@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import prod
 from typing import Any
 
 from lbnn.base.moments import Moments
 from lbnn.base.terminal import kilobytes, print_table, thousands
 from lbnn.exporters.c import COptions, Footprint, footprint, lower
+from lbnn.exporters.c.footprint import macs
+from lbnn.exporters.c.program import Program
 from lbnn.graph import Graph, Node
-from lbnn.graph.passes import prepare
-from lbnn.graph.plan import Plan, plan
+from lbnn.graph.plan import Plan
 from lbnn.measure import parts
 from lbnn.model.file import Model
 
@@ -20,7 +20,7 @@ PART_COLUMNS = ("part", "core", "FPU", "status", "flash left", "RAM left", "note
 
 
 @dataclass(frozen=True)
-class Layer:
+class ExportedLayer:
     """One node of the exported graph; `parameters` are Gaussians, `macs` those of the plain network's mean."""
 
     name: str
@@ -35,97 +35,84 @@ class Inspection:
     """A model as it will be exported."""
 
     model: Model
-    graph: Graph
-    plan: Plan
-    layers: tuple[Layer, ...]
+    program: Program
+    layers: tuple[ExportedLayer, ...]
     footprint: Footprint
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as it is exported."""
+        return self.program.graph
+
+    @property
+    def plan(self) -> Plan:
+        """Where its values lie in the work buffer."""
+        return self.program.plan
+
+    @property
+    def least_work_bytes(self) -> int:
+        """Below which no plan can be."""
+        return self.program.dtype.element.itemsize * self.plan.bound
 
     @property
     def parameters(self) -> int:
         """All Gaussians; each is a mean and a variance."""
         return sum(layer.parameters for layer in self.layers)
 
-    @property
-    def macs(self) -> int:
-        """Multiply-accumulates of the plain network; the moments need about three times as many."""
-        return sum(layer.macs for layer in self.layers)
+    def as_plain(self) -> dict[str, Any]:
+        """Everything as plain data."""
+        need = self.footprint
+        return {
+            "name": self.model.name,
+            "sha256": self.model.sha256,
+            "input": str(self.graph.input),
+            "output": str(self.graph.values[self.graph.output]),
+            "parameters": self.parameters,
+            "macs": need.macs,
+            "weight_bytes": need.weight_bytes,
+            "code_bytes": need.code_bytes,
+            "stack_bytes": need.stack_bytes,
+            "work_bytes": need.work_bytes,
+            "work_bytes_lower_bound": self.least_work_bytes,
+            "layers": [asdict(layer) for layer in self.layers],
+            "parts": [found.as_plain() for found in parts.fits(need)],
+        }
 
-    @property
-    def weight_bytes(self) -> int:
-        """Constants in flash: 8 bytes a Gaussian, 4 a known number."""
-        known = sum(_known_numbers(node) for node in self.graph.nodes)
-        return 8 * self.parameters + 4 * known
 
-    @property
-    def work_bytes(self) -> int:
-        """The caller's work buffer."""
-        return 4 * self.plan.size
-
-
-def inspect(model: Model, input_variance: bool = False) -> Inspection:
-    """What an export of `model` will hold."""
-    graph = prepare(model.graph, input_variance)
+def inspect_model(model: Model, input_variance: bool = False) -> Inspection:
+    """What an export of `model` to C will hold; the footprint is that of its NAME_footprint.json."""
+    program = lower(model, COptions(input_variance=input_variance))
+    graph = program.graph
     layers = tuple(
-        Layer(node.name, node.op, str(graph.values[node.name]), _gaussians(node), _macs(graph, node))
+        ExportedLayer(node.name, node.op, str(graph.values[node.name]), _gaussians(node), macs(node, graph))
         for node in graph.nodes
     )
-    program = lower(model, COptions(input_variance=input_variance))
-    return Inspection(model, graph, plan(graph), layers, footprint(program))
+    return Inspection(model, program, layers, footprint(program))
 
 
 def _gaussians(node: Node) -> int:
     return sum(int(param.mean.size) for param in node.params.values() if isinstance(param, Moments))
 
 
-def _known_numbers(node: Node) -> int:
-    return sum(int(param.size) for param in node.params.values() if not isinstance(param, Moments))
-
-
-def _macs(graph: Graph, node: Node) -> int:
-    weight: Any = node.params.get("weight")
-    if not isinstance(weight, Moments):
-        return 0
-    return int(prod(graph.values[node.name].shape) * prod(weight.mean.shape[1:]))
-
-
-def as_plain(report: Inspection) -> dict[str, Any]:
-    """Everything as plain data."""
-    return {
-        "name": report.model.name,
-        "sha256": report.model.sha256,
-        "input": str(report.graph.input),
-        "output": str(report.graph.values[report.graph.output]),
-        "parameters": report.parameters,
-        "macs": report.macs,
-        "weight_bytes": report.weight_bytes,
-        "code_bytes": report.footprint.code_bytes,
-        "stack_bytes": report.footprint.stack_bytes,
-        "work_bytes": report.work_bytes,
-        "work_bytes_lower_bound": 4 * report.plan.bound,
-        "layers": [asdict(layer) for layer in report.layers],
-        "parts": [found.as_plain() for found in parts.fits(report.footprint)],
-    }
-
-
-def show(report: Inspection) -> None:
+def show_inspection(found: Inspection) -> None:
     """A table of layers and the totals."""
-    rows = [[row.name, row.op, row.output, thousands(row.parameters), thousands(row.macs)] for row in report.layers]
-    totals = ["total", "", "", thousands(report.parameters), thousands(report.macs)]
-    title = f"{report.model.name}: input {report.graph.input}, sha256 {report.model.sha256[:12]}"
+    rows = [[row.name, row.op, row.output, thousands(row.parameters), thousands(row.macs)] for row in found.layers]
+    totals = ["total", "", "", thousands(found.parameters), thousands(found.footprint.macs)]
+    title = f"{found.model.name}: input {found.graph.input}, sha256 {found.model.sha256[:12]}"
     print_table(("layer", "operator", "output", "Gaussians", "MACs"), [*rows, totals], title)
-    code, stack = kilobytes(report.footprint.code_bytes), thousands(report.footprint.stack_bytes)
-    print(f"flash: {kilobytes(report.weight_bytes)} of weights (8 bytes a Gaussian) and at most {code} of code")
-    print(f"RAM:   {kilobytes(report.work_bytes)} of work buffer (at least {kilobytes(4 * report.plan.bound)})")
-    print(f"stack: at most {stack} bytes (code and stack: gcc on Cortex-M)")
-    show_parts(parts.fits(report.footprint))
+    need, bound = found.footprint, kilobytes(found.least_work_bytes)
+    print(f"flash: {kilobytes(need.weight_bytes)} of weights and at most {kilobytes(need.code_bytes)} of code")
+    print(f"RAM:   {kilobytes(need.work_bytes)} of work buffer (at least {bound})")
+    print(f"stack: at most {thousands(need.stack_bytes)} bytes (code and stack: gcc on Cortex-M)")
+    show_parts(parts.fits(need))
 
 
-def show_parts(found: Sequence[parts.Fit]) -> None:
+def show_parts(fits: Sequence[parts.Fit]) -> None:
     """Which parts the model fits, and what is left for the rest of the firmware."""
     rows = [
         [x.part.name, x.part.core, "yes" if x.part.fpu else "no", "ok" if x.fits else "too small",
          _left(x.flash_left, x.part.flash), _left(x.ram_left, x.part.ram), x.part.note]
-        for x in found
+        for x in fits
     ]  # fmt: skip
     reserve = f"after {kilobytes(parts.RESERVE_FLASH)} and {kilobytes(parts.RESERVE_RAM)} for the rest of the firmware"
     print_table(PART_COLUMNS, rows, f"\nleft on well-known parts, {reserve}")

@@ -21,7 +21,7 @@ SOFT_FLOAT = 6 * KIB
 
 
 @dataclass(frozen=True)
-class Part:
+class Chip:
     """A part, bytes that one model can use: RAM is the largest block, flash that of the usual board if external.
 
     `code` is how many times the code of a Cortex-M it needs at most. `copies_constants`: avr-gcc keeps constants in
@@ -39,14 +39,14 @@ class Part:
 
 
 PARTS = (
-    Part("ATmega2560", "AVR, 8 bits", False, 256 * KIB, 8 * KIB, "weights also in RAM", 2.5, True),
-    Part("STM32F030R8", "Cortex-M0", False, 64 * KIB, 8 * KIB),
-    Part("RP2040", "Cortex-M0+", False, 2048 * KIB, 264 * KIB, "flash of a Pico"),
-    Part("ESP32-C3", "RV32IMC", False, 4096 * KIB, 384 * KIB, "flash of the usual module; 16 KB of RAM are cache", 1.5),
-    Part("STM32F407VG", "Cortex-M4F", True, 1024 * KIB, 128 * KIB, "and 64 KB of core-coupled RAM"),
-    Part("STM32L476RG", "Cortex-M4F", True, 1024 * KIB, 96 * KIB, "and 32 KB in a second block"),
-    Part("nRF52840", "Cortex-M4F", True, 1024 * KIB, 256 * KIB),
-    Part("STM32H743ZI", "Cortex-M7", True, 2048 * KIB, 512 * KIB, "AXI block; 1 MB in all"),
+    Chip("ATmega2560", "AVR, 8 bits", False, 256 * KIB, 8 * KIB, "weights also in RAM", 2.5, True),
+    Chip("STM32F030R8", "Cortex-M0", False, 64 * KIB, 8 * KIB),
+    Chip("RP2040", "Cortex-M0+", False, 2048 * KIB, 264 * KIB, "flash of a Pico"),
+    Chip("ESP32-C3", "RV32IMC", False, 4096 * KIB, 384 * KIB, "flash of the usual module; 16 KB of RAM are cache", 1.5),
+    Chip("STM32F407VG", "Cortex-M4F", True, 1024 * KIB, 128 * KIB, "and 64 KB of core-coupled RAM"),
+    Chip("STM32L476RG", "Cortex-M4F", True, 1024 * KIB, 96 * KIB, "and 32 KB in a second block"),
+    Chip("nRF52840", "Cortex-M4F", True, 1024 * KIB, 256 * KIB),
+    Chip("STM32H743ZI", "Cortex-M7", True, 2048 * KIB, 512 * KIB, "AXI block; 1 MB in all"),
 )
 
 
@@ -54,7 +54,7 @@ PARTS = (
 class Fit:
     """What a model and the reserve take of a part, in bytes."""
 
-    part: Part
+    part: Chip
     flash: int
     ram: int
 
@@ -79,7 +79,7 @@ class Fit:
         return {**part, "fits": self.fits, "flash_left": self.flash_left, "ram_left": self.ram_left}
 
 
-def fit(need: Footprint, part: Part) -> Fit:
+def place(need: Footprint, part: Chip) -> Fit:
     """The model on one part."""
     code = round(part.code * need.code_bytes) + (0 if part.fpu else SOFT_FLOAT)
     constants = need.weight_bytes if part.copies_constants else 0
@@ -90,6 +90,6 @@ def fit(need: Footprint, part: Part) -> Fit:
     )
 
 
-def fits(need: Footprint, parts: Sequence[Part] = PARTS) -> list[Fit]:
+def fits(need: Footprint, parts: Sequence[Chip] = PARTS) -> list[Fit]:
     """The model on each part."""
-    return [fit(need, part) for part in parts]
+    return [place(need, part) for part in parts]

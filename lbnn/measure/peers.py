@@ -27,11 +27,11 @@ from lbnn.device.elf import image_sizes
 from lbnn.device.firmware import link_for_core
 from lbnn.device.unicorn import UnicornMachine
 from lbnn.graph import Graph, Node
-from lbnn.measure.parity import Cost
+from lbnn.measure.cost import Cost
 from lbnn.measure.timing import Clock, Run
 
 CORE = CORES["cortex-m4"]
-SECONDS = 600
+PROCESS_SECONDS = 600
 
 # emx-onnx-cgen asks the heap for large temporaries; this one costs a few instructions and never gives back.
 HEAP = """
@@ -43,13 +43,13 @@ void free(void *p) { (void)p; }
 """
 
 
-def missing(*programs: str) -> str:
+def install_hint(*programs: str) -> str:
     """How to install what is not on the PATH, or nothing."""
-    lacking = {PACKAGES[program] for program in programs if not shutil.which(program)}
+    lacking = {PROVIDED_BY[program] for program in programs if not shutil.which(program)}
     return f"pip install {' '.join(sorted(lacking))}" if lacking else ""
 
 
-PACKAGES = {
+PROVIDED_BY = {
     "emx-onnx-cgen": "emx-onnx-cgen",
     "iree-compile": "iree-base-compiler[onnx]",
     "iree-import-onnx": "iree-base-compiler[onnx]",
@@ -59,17 +59,21 @@ PACKAGES = {
 
 def emx_missing() -> str:
     """What the row of emx-onnx-cgen needs."""
-    return missing("emx-onnx-cgen") or cross_gcc(CORE).missing()
+    return install_hint("emx-onnx-cgen") or cross_gcc(CORE).missing()
 
 
 def iree_missing() -> str:
     """What the row of IREE needs."""
-    return missing("iree-import-onnx", "iree-compile", "iree-benchmark-module")
+    return install_hint("iree-import-onnx", "iree-compile", "iree-benchmark-module")
 
 
 def fastbnns_missing() -> str:
     """What the row of FastBNNs needs."""
     return "" if find_spec("fastbnns") else "pip install fastbnns"
+
+
+PEERS = {"emx-onnx-cgen": emx_missing, "iree": iree_missing, "fastbnns": fastbnns_missing}
+"""Their names as backends, and what each of them lacks here."""
 
 
 def count_emx(proto: Any, inputs: Floats, flags: Sequence[str]) -> Cost:
@@ -159,7 +163,7 @@ def _pinned(proto: Any, batch: int) -> Any:
 
 
 def _run(*command: str, cwd: Path) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PROCESS_SECONDS, check=False)
     if done.returncode != 0:
         raise LbnnError(f"{command[0]} failed: {done.stderr.strip()[-300:]}")
     return done.stdout

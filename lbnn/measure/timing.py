@@ -22,7 +22,7 @@ Clock = Callable[[], float]
 # Slices are shorter than a scheduler's, so that on a busy machine most of them pass without an interruption.
 SLICE_SECONDS = 0.001
 MOST_ROUNDS, LEAST_ROUNDS = 201, 11
-SECONDS = 5.0
+COMPARISON_SECONDS = 5.0
 REFERENCE = "onnx"
 
 
@@ -39,7 +39,7 @@ class Time:
     high: float | None = None
 
 
-def compare(clocks: Mapping[str, Clock], batch: int, seconds: float = SECONDS) -> dict[str, Time]:
+def time_in_turns(clocks: Mapping[str, Clock], batch: int, seconds: float = COMPARISON_SECONDS) -> dict[str, Time]:
     """The times of all, in turns: every round asks each clock once, and after about `seconds` no round begins."""
     taken = np.array(list(_rounds(clocks, time.perf_counter() + seconds)))
     names = list(clocks)
@@ -83,7 +83,7 @@ def bind_onnx(proto: Any, inputs: Floats) -> tuple[int, Run]:
     """
     choices = sorted({1, 2, os.cpu_count() or 1}) if len(inputs) == 1 else [1]
     runs = {str(threads): _onnx_session(proto, inputs, threads) for threads in choices}
-    times = compare({name: clock(run) for name, run in runs.items()}, len(inputs), seconds=0.5)
+    times = time_in_turns({name: clock(run) for name, run in runs.items()}, len(inputs), seconds=0.5)
     best = min(runs, key=lambda name: times[name].microseconds)
     return int(best), runs[best]
 

@@ -10,22 +10,24 @@ from typing import Any
 from lbnn.base.errors import LbnnError
 from lbnn.base.terminal import kilobytes, print_table, progress, thousands
 from lbnn.device.compilers import CompileError
-from lbnn.measure.parity import Row, Samples, backends, compare
+from lbnn.measure.backends import BACKENDS
+from lbnn.measure.parity import Verdict, judge
+from lbnn.measure.samples import Samples
 from lbnn.model.file import Model
 
 
-def run(
+def verify_backends(
     model: Model, samples: Samples, names: Sequence[str], tolerance: float, left_out: dict[str, str] | None = None
-) -> list[Row]:
+) -> list[Verdict]:
     """Compares each backend with the reference.
 
     A board that is too small for the model goes to `left_out` with the reason; without `left_out` it is an error.
     """
-    known, rows = backends(), []
+    rows = []
     with progress("verifying", names) as steps:
         for name in steps:
             try:
-                rows.append(compare(name, known[name], model, samples, tolerance))
+                rows.append(judge(name, BACKENDS[name].run, model, samples, tolerance))
             except CompileError as error:
                 if not (reason := too_small(error)):
                     raise
@@ -44,7 +46,7 @@ def too_small(error: CompileError) -> str:
     return f"{memory} too small" + (f" by {int(found[2]):,} bytes" if found[2] else "")
 
 
-def as_plain(rows: Sequence[Row], lacking: Mapping[str, str]) -> dict[str, Any]:
+def plain_verdicts(rows: Sequence[Verdict], lacking: Mapping[str, str]) -> dict[str, Any]:
     """Everything as plain data."""
     return {
         "passed": all(row.passed for row in rows),
@@ -53,7 +55,7 @@ def as_plain(rows: Sequence[Row], lacking: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-COLUMNS = (
+VERDICT_COLUMNS = (
     "backend",
     "mean error",
     "variance error",
@@ -67,9 +69,9 @@ COLUMNS = (
 )
 
 
-def show(rows: Sequence[Row], lacking: Mapping[str, str], title: str) -> None:
+def show_verdicts(rows: Sequence[Verdict], lacking: Mapping[str, str], title: str) -> None:
     """The table, the failures and what is missing."""
-    print_table(COLUMNS, [_cells(row) for row in rows], title)
+    print_table(VERDICT_COLUMNS, [_cells(row) for row in rows], title)
     for row in rows:
         if not row.passed:
             print(f"{row.backend}: {_failure(row)}; first departs at {row.departs_at}")
@@ -77,12 +79,12 @@ def show(rows: Sequence[Row], lacking: Mapping[str, str], title: str) -> None:
         print(f"left out: {name} ({how})")
 
 
-def _failure(row: Row) -> str:
+def _failure(row: Verdict) -> str:
     """Which of the two ways to fail it is: an answer that is too far off, or none that is a number."""
     return f"beyond {row.tolerance:g}" if row.finite else f"no finite answer to {row.worst}, float32 overflows"
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: Verdict) -> list[str]:
     cost = row.cost
     sizes = (cost.code_bytes, cost.weight_bytes, cost.work_bytes, cost.stack_bytes)
     status = "ok" if row.passed else "fails"

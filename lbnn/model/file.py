@@ -21,10 +21,12 @@ from lbnn.base.files import write_file
 from lbnn.base.version import __version__
 from lbnn.graph import INPUT, Graph, GraphBuilder, Node, Param
 from lbnn.model.network import LAYERS, TRAINED, Network, Step, build_layer
+from lbnn.model.params import NO_BIAS, exact, gaussian
 from lbnn.model.schema import FORMAT, MAX_ELEMENTS, MAX_NAME, VERSION, Saved, SavedNode, parse, plain, text
-from lbnn.model.trace import NO_BIAS, exact, gaussian, record, unwrap
+from lbnn.model.trace import record
 from lbnn.nn.base import BayesianLayer, Layer
-from lbnn.nn.plain import BatchNorm
+from lbnn.nn.scaling import BatchNorm
+from lbnn.nn.wrapped import unwrap
 from lbnn.ops import Shape
 
 LONGEST_MESSAGE = 1000

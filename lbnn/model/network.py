@@ -8,9 +8,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+import lbnn.nn as bnn
 from lbnn.graph import INPUT
-from lbnn.nn import plain, weighted
-from lbnn.nn.base import BayesianLayer, Layer, Value
+from lbnn.nn import structure
+from lbnn.nn.base import BayesianLayer, Layer, Signal
 from lbnn.ops import Shape
 
 
@@ -40,14 +41,14 @@ class Network(nn.Module):
         self.steps, self.output, self.input_shape = tuple(steps), output, input_shape
         self.model_name, self.metadata = model_name, dict(metadata or {})
 
-    def forward(self, x: Value) -> Value:
+    def forward(self, x: Signal) -> Signal:
         """Runs the steps in order on a tensor, Moments or a trace."""
         values = {INPUT: x}
         for step in self.steps:
             values[step.name] = self._call(step, x, [values[name] for name in step.inputs])
         return values[self.output]
 
-    def _call(self, step: Step, x: Value, inputs: list[Value]) -> Value:
+    def _call(self, step: Step, x: Signal, inputs: list[Signal]) -> Signal:
         """One step; a layer without inputs (a constant) is told the batch by `x`."""
         layer = self.layers[step.layer]
         if hasattr(x, "record_layer"):
@@ -73,22 +74,22 @@ def build_layer(op: str, attrs: Mapping[str, Any], tensors: Mapping[str, Tensor]
 
 def _linear(attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
     out_features, in_features = tensors["weight_mu"].shape
-    return weighted.Linear(in_features, out_features, "bias_mu" in tensors, device="meta")
+    return bnn.Linear(in_features, out_features, "bias_mu" in tensors, device="meta")
 
 
 def _conv(attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
-    kind: type[BayesianLayer] = weighted.Conv1d if tensors["weight_mu"].ndim == 3 else weighted.Conv2d
+    kind: type[BayesianLayer] = bnn.Conv1d if tensors["weight_mu"].ndim == 3 else bnn.Conv2d
     channels, group, *kernel = tensors["weight_mu"].shape
     return kind(group * attrs["groups"], channels, tuple(kernel), bias="bias_mu" in tensors, device="meta", **attrs)
 
 
 def _avg_pool(attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
-    return plain.AvgPool1d(**attrs) if len(attrs["kernel_size"]) == 1 else plain.AvgPool2d(**attrs)
+    return bnn.AvgPool1d(**attrs) if len(attrs["kernel_size"]) == 1 else bnn.AvgPool2d(**attrs)
 
 
 def _pad(attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
     amounts = tuple(amount for pair in reversed(attrs["padding"]) for amount in pair)
-    return plain.ZeroPad1d(amounts) if len(amounts) == 2 else plain.ZeroPad2d(amounts)
+    return bnn.ZeroPad1d(amounts) if len(amounts) == 2 else bnn.ZeroPad2d(amounts)
 
 
 LAYERS: dict[str, Callable[[dict[str, Any], Mapping[str, Tensor]], Layer]] = {
@@ -96,16 +97,16 @@ LAYERS: dict[str, Callable[[dict[str, Any], Mapping[str, Tensor]], Layer]] = {
     "conv": _conv,
     "avg_pool": _avg_pool,
     "pad": _pad,
-    "leaky_relu": lambda attrs, tensors: plain.LeakyReLU(**attrs),
-    "leaky_relu_clamped": lambda attrs, tensors: plain.LeakyReLU(**attrs),
-    "affine": lambda attrs, tensors: plain.Affine(0.0),
-    "batch_norm": lambda attrs, tensors: plain.BatchNorm(len(tensors["weight"]), **attrs),
-    "constant": lambda attrs, tensors: plain.Constant(0.0),
-    "lift": lambda attrs, tensors: plain.Lift(),
-    "flatten": lambda attrs, tensors: plain.Flatten(),
-    "add": lambda attrs, tensors: plain.Add(),
-    "shift": lambda attrs, tensors: plain.Add(),
-    "concat": lambda attrs, tensors: plain.Concat(attrs["axis"] + 1),
-    "variance_head": lambda attrs, tensors: plain.VarianceHead(),
+    "leaky_relu": lambda attrs, tensors: bnn.LeakyReLU(**attrs),
+    "leaky_relu_clamped": lambda attrs, tensors: bnn.LeakyReLU(**attrs),
+    "affine": lambda attrs, tensors: bnn.Affine(0.0),
+    "batch_norm": lambda attrs, tensors: bnn.BatchNorm(len(tensors["weight"]), **attrs),
+    "constant": lambda attrs, tensors: bnn.Constant(0.0),
+    "lift": lambda attrs, tensors: structure.Lift(),
+    "flatten": lambda attrs, tensors: bnn.Flatten(),
+    "add": lambda attrs, tensors: bnn.Add(),
+    "shift": lambda attrs, tensors: bnn.Add(),
+    "concat": lambda attrs, tensors: bnn.Concat(attrs["axis"] + 1),
+    "variance_head": lambda attrs, tensors: bnn.VarianceHead(),
 }
 """How each operator of a file becomes a layer again; attributes and shapes have been checked by then."""

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor, nn
 
 import lbnn.nn as bnn
-from lbnn.base.arrays import Array
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
-from lbnn.graph import INPUT, Graph, GraphBuilder, Param
-from lbnn.nn.base import BayesianLayer, Layer
+from lbnn.graph import INPUT, Graph, GraphBuilder
+from lbnn.model.params import parameters
+from lbnn.nn.base import Layer
+from lbnn.nn.wrapped import unwrap
 from lbnn.ops import Shape
 
 HINTS = {
@@ -45,22 +46,22 @@ def trace(model: nn.Module, input_shape: Sequence[int], name: str = "model") -> 
 def record(model: nn.Module, input_shape: Sequence[int], name: str = "model") -> Trace:
     """The graph of `model` with the layers that it was made from."""
     model = unwrap(model)
-    recorder = Recorder(model, check_shape(input_shape), name)
-    with recorder.watching(), evaluating(model), torch.no_grad():
-        output = _run(model, recorder)
+    tracer = Tracer(model, check_shape(input_shape), name)
+    with tracer.watching(), evaluating(model), torch.no_grad():
+        output = _run(model, tracer)
     if not isinstance(output, Proxy):
         count = f"{len(output)} values" if isinstance(output, (tuple, list, dict)) else f"a {type(output).__name__}"
         raise LbnnError(f"the model's forward returns {count}; return the result of one lbnn layer")
-    return Trace(recorder.builder.finish(output.name), recorder.layers)
+    return Trace(tracer.builder.finish(output.name), tracer.layers)
 
 
-def _run(model: nn.Module, recorder: Recorder) -> Any:
+def _run(model: nn.Module, tracer: Tracer) -> Any:
     try:
-        return model(Proxy(recorder, INPUT))
+        return model(Proxy(tracer, INPUT))
     except LbnnError:
         raise
     except Exception as error:  # whatever a user's own forward raises when it meets the stand-in
-        recorder.refuse(f"forward failed while being traced ({type(error).__name__}: {error})", error)
+        tracer.refuse(f"forward failed while being traced ({type(error).__name__}: {error})", error)
 
 
 def check_shape(shape: Any) -> Shape:
@@ -69,13 +70,6 @@ def check_shape(shape: Any) -> Shape:
     if not entries or not all(type(extent) is int and extent > 0 for extent in entries):
         raise LbnnError(f"input_shape must be the shape of one sample, such as (16,) or (1, 28, 28); got {shape!r}")
     return entries
-
-
-def unwrap(model: nn.Module) -> nn.Module:
-    """The module inside torch.compile, DataParallel and DistributedDataParallel."""
-    wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel)
-    inner = getattr(model, "_orig_mod", None) or (model.module if isinstance(model, wrappers) else None)
-    return model if inner is None else unwrap(inner)
 
 
 @contextmanager
@@ -90,7 +84,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-class Recorder:
+class Tracer:
     """Collects the nodes of one trace and knows which module is running."""
 
     def __init__(self, model: nn.Module, shape: Shape, name: str) -> None:
@@ -164,56 +158,31 @@ def _instead(kind: type) -> str:
     return f"lbnn.nn has {', '.join(name for name in bnn.__all__ if name[0].isupper() and 'Layer' not in name)}"
 
 
-NO_BIAS = Moments(np.zeros(()), np.zeros(()))
-"""The bias of a layer without one: zero, known exactly."""
-
-
-def parameters(layer: Layer) -> dict[str, Param]:
-    """A layer's parameters as the graph holds them: float32 values in float64 arrays."""
-    if not isinstance(layer, BayesianLayer):
-        return {key: exact(value) for key, value in layer.op_params().items()}
-    params: dict[str, Param] = {key: gaussian(mu, rho) for key, mu, rho in layer.named_gaussians()}
-    return params if "bias" in params else {**params, "bias": NO_BIAS}
-
-
-def gaussian(mu: Tensor, rho: Tensor) -> Moments[Array]:
-    """Mean and variance softplus(rho)^2, computed in float64 and rounded to float32 once."""
-    with np.errstate(over="ignore"):
-        variance = np.square(np.logaddexp(0.0, exact(rho))).astype(np.float32).astype(np.float64)
-    return Moments(exact(mu), variance)
-
-
-def exact(tensor: Tensor) -> Array:
-    """The float32 values of a tensor in float64."""
-    array: Array = tensor.detach().to("cpu", torch.float32).numpy().astype(np.float64)
-    return array
-
-
 class Proxy:
     """Stands for a value of the graph while `forward` runs. It can do what Moments can."""
 
-    def __init__(self, recorder: Recorder, name: str) -> None:
-        self.recorder, self.name = recorder, name
+    def __init__(self, tracer: Tracer, name: str) -> None:
+        self.tracer, self.name = tracer, name
 
     @property
     def shape(self) -> torch.Size:
         """The shape with a batch axis of 1."""
-        return torch.Size((1, *self.recorder.builder.values[self.name].shape))
+        return torch.Size((1, *self.tracer.builder.values[self.name].shape))
 
     def record_layer(self, layer: Layer, inputs: Sequence[Any], name: str | None = None) -> Proxy:
         """What a layer calls instead of computing; `name` is for a layer without a path of its own."""
-        return self.recorder.layer(layer, inputs, name)
+        return self.tracer.layer(layer, inputs, name)
 
     def flatten(self, start_dim: int = 1, end_dim: int = -1) -> Proxy:
         """All axes behind the batch axis made one."""
         rank = len(self.shape)
         if start_dim % rank != 1 or end_dim % rank != rank - 1:
-            self.recorder.refuse(f"flatten({start_dim}, {end_dim}) can't be traced; use flatten(1)")
+            self.tracer.refuse(f"flatten({start_dim}, {end_dim}) can't be traced; use flatten(1)")
         return self.record_layer(bnn.Flatten(), (self,))
 
     def _affine(self, scale: Any, shift: Any, name: str) -> Proxy:
         rank = len(self.shape)
-        layer = bnn.Affine(self.recorder.constant(scale, rank), self.recorder.constant(shift, rank))
+        layer = bnn.Affine(self.tracer.constant(scale, rank), self.tracer.constant(shift, rank))
         return self.record_layer(layer, (self,), name)
 
     def __add__(self, other: Any) -> Proxy:
@@ -229,7 +198,7 @@ class Proxy:
 
     def __mul__(self, scale: Any) -> Proxy:
         if isinstance(scale, (Proxy, Moments)):
-            self.recorder.refuse("the product of two random values is not supported; multiply by known numbers")
+            self.tracer.refuse("the product of two random values is not supported; multiply by known numbers")
         return self._affine(scale, 0.0, "mul")
 
     def __truediv__(self, divisor: Any) -> Proxy:
@@ -238,7 +207,7 @@ class Proxy:
         return self._affine(1 / divisor, 0.0, "div")
 
     def __rtruediv__(self, other: Any) -> NoReturn:
-        self.recorder.refuse("division by a random value is not supported; divide by known numbers")
+        self.tracer.refuse("division by a random value is not supported; divide by known numbers")
 
     def __neg__(self) -> Proxy:
         return self._affine(-1.0, 0.0, "neg")
@@ -250,7 +219,7 @@ class Proxy:
         self._branch()
 
     def _branch(self, *_: Any) -> NoReturn:
-        self.recorder.refuse("a branch or a number that depends on the data can't be traced; use a layer of lbnn.nn")
+        self.tracer.refuse("a branch or a number that depends on the data can't be traced; use a layer of lbnn.nn")
 
     __lt__ = __le__ = __gt__ = __ge__ = __float__ = __int__ = __index__ = __len__ = _branch
 
@@ -258,7 +227,7 @@ class Proxy:
         self._branch()
 
     def _elements(self, *_: Any) -> NoReturn:
-        self.recorder.refuse("elements of a random value can't be read or set; use lbnn.cat, flatten and layers")
+        self.tracer.refuse("elements of a random value can't be read or set; use lbnn.cat, flatten and layers")
 
     __iter__ = __getitem__ = __setitem__ = __array__ = _elements
     __hash__ = object.__hash__
@@ -267,7 +236,7 @@ class Proxy:
         if name.startswith("__") or name == "dtype":  # Moments + x asks for dtype to see whether x is a known value
             raise AttributeError(name)
         hint = HINTS.get(name, "forward may use lbnn layers, +, -, * and / by numbers, flatten(1) and lbnn.cat")
-        self.recorder.refuse(f"x.{name} can't be traced; {hint}")
+        self.tracer.refuse(f"x.{name} can't be traced; {hint}")
 
     @classmethod
     def __torch_function__(
@@ -278,7 +247,7 @@ class Proxy:
         known = TORCH_FUNCTIONS.get(name)
         if known is None:
             first = next(x for x in _flat((*args, *(kwargs or {}).values())) if isinstance(x, Proxy))
-            first.recorder.refuse(f"torch's {name} has no moments; use a layer of lbnn.nn")
+            first.tracer.refuse(f"torch's {name} has no moments; use a layer of lbnn.nn")
         return known(*args, **(kwargs or {}))
 
 
@@ -299,7 +268,7 @@ def _binary(own: str, reflected: str) -> Callable[[Any, Any], Any]:
 def _dropout(x: Proxy, p: float = 0.5, training: bool = True, inplace: bool = False) -> Proxy:
     """Nothing, in eval mode."""
     if training:
-        x.recorder.refuse("dropout that stays active in eval mode can't be traced; the variance takes its place")
+        x.tracer.refuse("dropout that stays active in eval mode can't be traced; the variance takes its place")
     return x
 
 

@@ -2,28 +2,12 @@
 
 from torch.nn import Identity, Sequential
 
+from lbnn.nn.activations import LeakyReLU, ReLU
 from lbnn.nn.base import BayesianLayer, Layer
-from lbnn.nn.plain import (
-    AdaptiveAvgPool1d,
-    AdaptiveAvgPool2d,
-    Add,
-    Affine,
-    AvgPool1d,
-    AvgPool2d,
-    BatchNorm,
-    BatchNorm1d,
-    BatchNorm2d,
-    Concat,
-    Constant,
-    Flatten,
-    LeakyReLU,
-    ReLU,
-    Standardize,
-    VarianceHead,
-    ZeroPad1d,
-    ZeroPad2d,
-    cat,
-)
+from lbnn.nn.heads import VarianceHead
+from lbnn.nn.pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d
+from lbnn.nn.scaling import Affine, BatchNorm, BatchNorm1d, BatchNorm2d, Standardize
+from lbnn.nn.structure import Add, Concat, Constant, Flatten, ZeroPad1d, ZeroPad2d, cat
 from lbnn.nn.weighted import Conv1d, Conv2d, Linear
 
 __all__ = [

@@ -16,7 +16,7 @@ from lbnn.base.moments import Moments
 from lbnn.ops import Shape
 from lbnn.ops.torch import TORCH
 
-Value = Any
+Signal = Any
 """What flows between layers: a Tensor (known values), Moments, or the proxy of a trace."""
 
 
@@ -37,7 +37,7 @@ class Layer(nn.Module):
         """The operator's name; a layer with variants overrides it."""
         return self.op
 
-    def forward(self, *inputs: Value) -> Value:
+    def forward(self, *inputs: Signal) -> Signal:
         """Applies the operator."""
         for x in inputs:
             if hasattr(x, "record_layer"):
@@ -48,11 +48,11 @@ class Layer(nn.Module):
 
 def apply(
     name: str,
-    inputs: tuple[Value, ...],
+    inputs: tuple[Signal, ...],
     params: Mapping[str, Any],
     attrs: Mapping[str, Any],
     shapes: list[Shape],
-) -> Value:
+) -> Signal:
     """Runs an operator in torch, its form for known values where no input has a variance."""
     op = ops.find(name)
     op.shape(*shapes, **{key: tuple(value.shape) for key, value in params.items()}, **attrs)

@@ -24,7 +24,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.nn import BayesianLayer, Layer
 
-TINY = 1e-300  # a value that is certain in both ways has no error
+VARIANCE_FLOOR = 1e-300  # a value that is certain in both ways has no error
 CHUNK_VALUES = 4_000_000  # weights and outputs drawn at once: about 32 MB in float64
 
 
@@ -44,7 +44,9 @@ class MonteCarlo:
     @property
     def mean_error(self) -> float:
         """Largest |one pass - sampled| mean, in units of the sampled standard deviation."""
-        return float(((self.one_pass.mean - self.sampled.mean).abs() / self.sampled.var.clamp_min(TINY).sqrt()).max())
+        return float(
+            ((self.one_pass.mean - self.sampled.mean).abs() / self.sampled.var.clamp_min(VARIANCE_FLOOR).sqrt()).max()
+        )
 
     @property
     def var_error(self) -> float:
@@ -57,7 +59,7 @@ class MonteCarlo:
         return float(self._relative(self.var_se))
 
     def _relative(self, error: Tensor) -> Tensor:
-        return (error / self.sampled.var.clamp_min(TINY)).square().mean().sqrt()
+        return (error / self.sampled.var.clamp_min(VARIANCE_FLOOR)).square().mean().sqrt()
 
     def __str__(self) -> str:
         return (

@@ -18,14 +18,13 @@ from torch import Tensor
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import write_file
 from lbnn.base.moments import Moments
-from lbnn.train.metrics import calibration_curve as curve_of
-from lbnn.train.metrics import calibration_error
+from lbnn.train.metrics import calibration_curve, calibration_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from lbnn.train.fit import FitResult
+    from lbnn.train.result import FitResult
 
 Numbers = npt.NDArray[np.float64]
 
@@ -92,7 +91,7 @@ def prediction_band(
     return axes
 
 
-def calibration_curve(
+def calibration(
     moments: Moments[Tensor],
     target: Tensor,
     *,
@@ -104,7 +103,7 @@ def calibration_curve(
 
     The lens is the pointwise binomial interval for as many independent targets as there are.
     """
-    curve = curve_of(moments, target)
+    curve = calibration_curve(moments, target)
     expected, observed = np.array(list(curve)), np.array(list(curve.values()))
     lens = 1.96 * np.sqrt(expected * (1 - expected) / target.numel())
     name = f"{label} (error {calibration_error(moments, target):.3f})"
@@ -124,7 +123,7 @@ def regression(moments: Moments[Tensor], target: Tensor, *, name: str = "y") -> 
     with _styled({"figsize": (9.6, 4.6)}) as pyplot:
         figure, (left, right) = pyplot.subplots(ncols=2)
         against_observed(moments, target, name=name, ax=left)
-        calibration_curve(moments, target, ax=right)
+        calibration(moments, target, ax=right)
     return figure  # type: ignore[no-any-return]
 
 
@@ -170,7 +169,7 @@ def history(result: FitResult, *, title: str | None = None, ax: Axes | None = No
     return axes
 
 
-def save(picture: Axes | Figure, path: str | Path) -> Path:
+def save_picture(picture: Axes | Figure, path: str | Path) -> Path:
     """Writes the figure (PNG, SVG or PDF by suffix) and closes it."""
     from matplotlib import pyplot
 

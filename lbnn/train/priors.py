@@ -154,7 +154,7 @@ class Schedule(Protocol):
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantWeight:
     """The same weight at every step; 1/N for N observed values makes the loss the ELBO per value."""
 
     value: float
@@ -223,7 +223,7 @@ class TrainingSize:
 
 
 SCHEDULES: dict[str, Callable[[TrainingSize], Schedule]] = {
-    "elbo": lambda size: Constant(1.0 / size.values),
+    "elbo": lambda size: ConstantWeight(1.0 / size.values),
     "paper": lambda size: PaperDecay(),
     "blundell": lambda size: Blundell(size.batches, 1.0 / size.batch_values),
     "warmup": lambda size: LinearWarmup(1.0 / size.values),
@@ -237,7 +237,7 @@ def as_schedule(weight: str | float | Schedule, size: TrainingSize) -> Schedule:
             raise LbnnError(f"unknown KL weight '{weight}'; known: {', '.join(SCHEDULES)}, or a number")
         return SCHEDULES[weight](size)
     if isinstance(weight, (int, float)):
-        return Constant(float(weight))
+        return ConstantWeight(float(weight))
     if not callable(weight):
         raise LbnnError(f"{weight!r} is not a KL weight; use {', '.join(SCHEDULES)}, a number or a schedule")
     return weight

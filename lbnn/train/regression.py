@@ -34,12 +34,13 @@ from lbnn.base.moments import Moments
 from lbnn.model.file import save
 from lbnn.train import metrics
 from lbnn.train.datafile import FEWEST_ROWS, Column, Table, describe, read_table
-from lbnn.train.fit import FitResult, fit
+from lbnn.train.fit import fit
+from lbnn.train.result import FitResult
 
 SLOPE = 0.01
 SHARES = (0.7, 0.15)
 """Of training and validation; the rest tests."""
-LEVELS = (0.68, 0.95)
+REPORTED_LEVELS = (0.68, 0.95)
 WIDEST = 4096
 STEPS_PER_EPOCH, SMALLEST_BATCH, LARGEST_BATCH = 8, 8, 1024
 
@@ -55,7 +56,7 @@ class Trained:
     scores: metrics.Summary
 
 
-def train(table: Table, hidden: Sequence[int] = (16, 16), epochs: int = 400, seed: int = 0) -> Trained:
+def train_regression(table: Table, hidden: Sequence[int] = (16, 16), epochs: int = 400, seed: int = 0) -> Trained:
     """Splits, standardises inside the model, trains with early stopping, and scores on the test rows."""
     if len(table) < FEWEST_ROWS:
         raise LbnnError(f"{len(table)} rows have a value in every column; at least {FEWEST_ROWS} are needed")
@@ -73,11 +74,11 @@ def train(table: Table, hidden: Sequence[int] = (16, 16), epochs: int = 400, see
         seed=seed,
     )
     x, y = _pair(test)
-    predicted = predict(model, x)
-    return Trained(model, history, predicted, y, metrics.summary(predicted, y, LEVELS))
+    predicted = predict_in_parts(model, x)
+    return Trained(model, history, predicted, y, metrics.summary(predicted, y, REPORTED_LEVELS))
 
 
-def predict(model: nn.Module, x: Tensor) -> Moments[Tensor]:
+def predict_in_parts(model: nn.Module, x: Tensor) -> Moments[Tensor]:
     """The model's moments, in parts so that large data needs little memory."""
     with torch.no_grad():
         parts = [model(part) for part in torch.split(x, 4096)]
@@ -141,7 +142,7 @@ def metadata(table: Table, trained: Trained) -> dict[str, Any]:
         "targets": list(table.targets),
         "rows": len(table),
         "input_range": [table.x.min(axis=0).tolist(), table.x.max(axis=0).tolist()] if flat else None,
-        "test": as_plain(trained),
+        "test": plain_scores(trained),
     }
 
 
@@ -153,7 +154,7 @@ def trained_columns(metadata: Mapping[str, Any]) -> tuple[Column, ...]:
         return ()
 
 
-def as_plain(trained: Trained) -> dict[str, Any]:
+def plain_scores(trained: Trained) -> dict[str, Any]:
     """The scores on the test rows as plain data."""
     scores = trained.scores
     coverage = {f"{level:.0%}": share for level, share in scores.coverage.items()}
@@ -164,7 +165,7 @@ def picture(trained: Trained, targets: Sequence[str], path: Path) -> Path:
     """Predicted against observed with bars of two sigma, and the calibration curve, both on the test rows."""
     from lbnn.train import plots
 
-    return plots.save(plots.regression(trained.test, trained.target, name=targets[0]), path)
+    return plots.save_picture(plots.regression(trained.test, trained.target, name=targets[0]), path)
 
 
 def parse_hidden(text: str) -> tuple[int, ...]:
@@ -175,7 +176,7 @@ def parse_hidden(text: str) -> tuple[int, ...]:
     return tuple(map(int, words))
 
 
-def run(
+def train_file(
     data: Path,
     target: str | None,
     hidden: Sequence[int],
@@ -195,7 +196,7 @@ def run(
     say(describe(table))
     if table.x.ndim == 2:
         torch.set_num_threads(1)  # layers this small only wait for each other on several
-    trained = train(table, hidden, epochs, seed)
+    trained = train_regression(table, hidden, epochs, seed)
     say(_summary(trained))
     about = metadata(table, trained)
     files = [save(trained.model, out, table.x.shape[1:], metadata=about), *_drawn(trained, table, drawing)]

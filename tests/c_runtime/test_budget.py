@@ -13,12 +13,11 @@ import pytest
 from bench_models import MODELS, build
 from c_models import generated
 from lbnn.device.devices import run_model
-from lbnn.exporters.c import COptions
+from lbnn.exporters.c import COptions, lower
 from lbnn.exporters.c.folder import write_program
-from lbnn.exporters.c.lower import lower
-from lbnn.measure import bench
-from lbnn.measure.inspection import inspect
+from lbnn.measure.inspection import inspect_model
 from lbnn.measure.layers import layer_costs
+from lbnn.measure.subject import NAME, ordinary_inputs
 from lbnn.model.file import read_model
 from places import TESTS, need
 
@@ -47,14 +46,14 @@ def measure(tmp_path_factory):
     @cache
     def measured(name, optimize="speed", flags=FLAGS):
         model = read_model(build(name), MODELS[name][1])
-        options = COptions(name=bench.NAME, optimize=optimize)
+        options = COptions(name=NAME, optimize=optimize)
         program = lower(model, options)
         net = write_program(program, model, options, tmp_path_factory.mktemp(name) / "c")
-        inputs = bench.ordinary_inputs(model)[:1].reshape(1, -1)
+        inputs = ordinary_inputs(model)[:1].reshape(1, -1)
         result = run_model(DEVICE, net, inputs, flags=flags, profile=True)
         assert not result.status.any() and not result.stack_bound.unknown
         layers = layer_costs(program, net.source, result)
-        code = result.sizes.flash - inspect(model).weight_bytes
+        code = result.sizes.flash - 8 * inspect_model(model).parameters
         ram = result.work_bytes + result.stack_bound.bytes
         return Measured({layer.layer: layer.instructions for layer in layers}, code, ram)
 
@@ -100,7 +99,7 @@ def test_without_an_fpu_the_kernels_add_a_quarter_at_most_to_the_arithmetic(tmp_
     """Instructions outside of the compiler's float library, beside those inside."""
     need("arm-none-eabi-gcc")
     model = read_model(build("m1"), MODELS["m1"][1])
-    net, inputs = generated(model, tmp_path / "c", name=bench.NAME), bench.ordinary_inputs(model)[:1]
+    net, inputs = generated(model, tmp_path / "c", name=NAME), ordinary_inputs(model)[:1]
     result = run_model(device, net, inputs, flags=FLAGS, profile=True)
-    own = sum(n for name, n in result.functions.items() if name.startswith(("lbnn_", bench.NAME)))
+    own = sum(n for name, n in result.functions.items() if name.startswith(("lbnn_", NAME)))
     assert own <= 0.25 * (sum(result.functions.values()) - own)

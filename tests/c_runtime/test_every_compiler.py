@@ -10,7 +10,9 @@ import pytest
 
 from c_models import WARNINGS, export, read, run
 from lbnn.base.resources import targets_folder
-from lbnn.measure import parity
+from lbnn.graph.reference import predict
+from lbnn.measure.parity import FLOAT32_TOLERANCE, Outcome, errors
+from lbnn.measure.samples import draw_samples
 from places import ROOT, need
 
 MODELS = ("gas_sensor", "zoo")  # an MLP, and a CNN with every operator that has a kernel
@@ -71,18 +73,18 @@ def build(folder: Path, compiler: str, flags: str, libraries: str = "-lm") -> Pa
 def check(program: Path) -> None:
     """Predictions within the contract, and self-tests that say so too."""
     models = [read(name) for name in MODELS]
-    drawn = [parity.draw_samples(model, SAMPLES, seed=3) for model in models]
+    drawn = [draw_samples(model, SAMPLES, seed=3) for model in models]
     inputs = b"".join(samples.mean.tobytes() for samples in drawn)
     done = subprocess.run([str(program)], input=inputs, capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, f"status {done.returncode}"
     numbers = np.frombuffer(done.stdout, np.float32)
     for model, samples in zip(models, drawn, strict=True):
-        wanted = parity.predict(model.graph, samples.mean)
+        wanted = predict(model.graph, samples.mean)
         size = wanted.mean[0].size
         answers, numbers = np.split(numbers, [2 * size * SAMPLES])
         mean, var = answers.reshape(SAMPLES, 2, size).transpose(1, 0, 2)
-        errors = parity.errors(parity.Outcome(mean, var), wanted)
-        assert max(part.max() for part in errors) <= parity.FLOAT32_TOLERANCE, (model.name, errors)
+        found = errors(Outcome(mean, var), wanted)
+        assert max(part.max() for part in found) <= FLOAT32_TOLERANCE, (model.name, found)
     assert not numbers.size
 
 

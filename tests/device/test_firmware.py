@@ -20,7 +20,9 @@ from lbnn.device.compilers import CompileError
 from lbnn.device.cores import CORES, Core
 from lbnn.device.elf import open_elf, read_symbols
 from lbnn.device.firmware import compile_gcc, compile_zig, firmware_files, link_for_core, linker_script, zig_target
-from lbnn.measure import parity, verify
+from lbnn.measure.parity import FLOAT32_TOLERANCE
+from lbnn.measure.samples import draw_samples
+from lbnn.measure.verify import show_verdicts, verify_backends
 from lbnn.model.file import read_model
 from places import need
 from tiny_net import BOARDS_READY, SELFTEST, need_device, write_net
@@ -187,10 +189,10 @@ TOO_LARGE = {"RAM too small": (1, 2500), "flash too small": (200, 200)}
 def test_a_board_that_is_too_small_is_left_out_with_the_reason(reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     need_board("microbit")
     model, left_out = wide(*TOO_LARGE[reason]), {}
-    samples = parity.draw_samples(model, 7, seed=0)
-    rows = verify.run(model, samples, ["torch", "microbit"], parity.FLOAT32_TOLERANCE, left_out)
+    samples = draw_samples(model, 7, seed=0)
+    rows = verify_backends(model, samples, ["torch", "microbit"], FLOAT32_TOLERANCE, left_out)
     assert [row.backend for row in rows] == ["torch"]
-    verify.show(rows, left_out, "")
+    show_verdicts(rows, left_out, "")
     assert re.search(rf"^left out: microbit \({reason} by [\d,]+ bytes\)$", capsys.readouterr().out, re.MULTILINE)
 
 
@@ -199,7 +201,7 @@ def test_a_board_that_is_too_small_is_an_error_where_it_was_asked_for(reason: st
     need_board("microbit")
     model = wide(*TOO_LARGE[reason])
     with pytest.raises(LbnnError, match=f"does not fit microbit: {reason} by [0-9,]+ bytes; choose another backend"):
-        verify.run(model, parity.draw_samples(model, 7, seed=0), ["microbit"], parity.FLOAT32_TOLERANCE)
+        verify_backends(model, draw_samples(model, 7, seed=0), ["microbit"], FLOAT32_TOLERANCE)
 
 
 def test_the_command_says_what_it_left_out_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,8 +15,9 @@ from torch import nn
 import lbnn
 from lbnn import nn as bnn
 from lbnn.base.moments import Moments
-from lbnn.measure import parity
-from lbnn.measure.parity import Outcome, Samples
+from lbnn.measure import backends
+from lbnn.measure.parity import FLOAT32_TOLERANCE, Outcome, errors
+from lbnn.measure.samples import Samples, draw_samples
 from lbnn.model.file import read_model
 from places import TESTS
 
@@ -62,8 +63,8 @@ def write(name):
     make, shape = MODELS[name]
     torch.manual_seed(11)
     model = read_model(lbnn.save(make(), FOLDER / f"{name}.pt", input_shape=shape))
-    samples = parity.draw_samples(model, 14, seed=11)
-    outcomes = {backend: parity.backends()[backend](model, samples) for backend in BACKENDS}
+    samples = draw_samples(model, 14, seed=11)
+    outcomes = {backend: backends.BACKENDS[backend].run(model, samples) for backend in BACKENDS}
     outputs = {backend: {"mean": bits(out.mean), "var": bits(out.var)} for backend, out in outcomes.items()}
     record = {"inputs": bits(samples.mean), "outputs": outputs}
     (FOLDER / f"{name}.json").write_text(json.dumps(record) + "\n")
@@ -79,9 +80,9 @@ def test_results_are_those_that_were_kept(name, backend):
     inputs = floats(kept["inputs"], (-1, *model.graph.input.shape))
     parts = (floats(kept["outputs"][backend][part], (len(inputs), -1)) for part in ("mean", "var"))
     want = Moments(*(part.astype(np.float64) for part in parts))
-    out = parity.backends()[backend](model, Samples(inputs, None, ("kept",) * len(inputs)))
+    out = backends.BACKENDS[backend].run(model, Samples(inputs, None, ("kept",) * len(inputs)))
     got = Outcome(out.mean.reshape(want.mean.shape), out.var.reshape(want.var.shape))
-    worst = max(float(part.max()) for part in parity.errors(got, want))
-    assert worst <= parity.FLOAT32_TOLERANCE
+    worst = max(float(part.max()) for part in errors(got, want))
+    assert worst <= FLOAT32_TOLERANCE
     if worst > 0.0:
-        warnings.warn(f"{backend} on {name} moved by {worst:.1e}, within {parity.FLOAT32_TOLERANCE:g}", stacklevel=1)
+        warnings.warn(f"{backend} on {name} moved by {worst:.1e}, within {FLOAT32_TOLERANCE:g}", stacklevel=1)

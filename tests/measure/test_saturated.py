@@ -13,8 +13,10 @@ import pytest
 import torch
 
 from lbnn import nn as bnn
-from lbnn.measure import parity
-from lbnn.measure.parity import Samples
+from lbnn.graph.reference import predict
+from lbnn.measure import backends
+from lbnn.measure.parity import FLOAT32_TOLERANCE, errors, judge
+from lbnn.measure.samples import Samples, draw_samples
 from lbnn.model.file import Model, read_model
 
 BACKENDS = ("torch", "onnx", "c", "cortex-m4")
@@ -47,9 +49,9 @@ def units_at(places: Any, slope: float) -> Model:
 def run(backend: str, model: Model, inputs: Any = ((0.0,), (1.0,))) -> tuple[Any, Any, Any, Any]:
     """Answers, errors of mean and variance, and the reference."""
     samples = Samples(np.array(inputs, np.float32), None, ("given",) * len(inputs))
-    outcome = parity.backends()[backend](model, samples)
-    wanted = parity.predict(model.graph, samples.mean)
-    return outcome, *parity.errors(outcome, wanted), wanted
+    outcome = backends.BACKENDS[backend].run(model, samples)
+    wanted = predict(model.graph, samples.mean)
+    return outcome, *errors(outcome, wanted), wanted
 
 
 # The largest relative error of the variance that a dead unit alone may show, by how dead it is.
@@ -65,14 +67,14 @@ DEAD = {
 def test_what_a_dead_unit_passes_on_is_right_to_twelve_sigma(backend: str) -> None:
     for limit, bound in DEAD[backend].items():
         _, mean_error, var_error, _ = run(backend, units_at(np.linspace(-limit, limit, 97), slope=0.0))
-        assert mean_error.max() <= parity.FLOAT32_TOLERANCE
+        assert mean_error.max() <= FLOAT32_TOLERANCE
         assert var_error.max() <= bound, (limit, var_error.max())
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_beyond_twelve_sigma_a_dead_unit_passes_on_next_to_nothing(backend: str) -> None:
     outcome, mean_error, _, wanted = run(backend, units_at([-12.01, -13, -20, -38, -1e2, -1e4, -1e6], slope=0.0))
-    assert mean_error.max() <= parity.FLOAT32_TOLERANCE
+    assert mean_error.max() <= FLOAT32_TOLERANCE
     assert wanted.var.max() < 1e-34 and outcome.var.max() < 1e-34 and outcome.var.min() >= 0.0
 
 
@@ -83,7 +85,7 @@ def test_a_network_whose_variance_comes_from_dead_units_alone(backend: str) -> N
     model = read_model(bnn.Sequential(first, bnn.ReLU(), linear(rng.normal(size=(3, 16)), np.zeros(3))), (2,))
     _, mean_error, var_error, wanted = run(backend, model, rng.normal(size=(20, 2)))
     assert 0.0 < wanted.var.max() < 1e-8
-    assert max(mean_error.max(), var_error.max()) <= parity.FLOAT32_TOLERANCE
+    assert max(mean_error.max(), var_error.max()) <= FLOAT32_TOLERANCE
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -91,7 +93,7 @@ def test_a_network_whose_variance_comes_from_dead_units_alone(backend: str) -> N
 def test_a_leaky_unit_keeps_its_slope_however_far_out(backend: str, slope: float) -> None:
     places = [-3.0, -5.5, -10.0, -12.0, -12.5, -1e2, -1e4, -1e6, 5.5, 12.0, 1e4, 1e6]
     outcome, mean_error, var_error, _ = run(backend, units_at(places, slope))
-    assert max(mean_error.max(), var_error.max()) <= parity.FLOAT32_TOLERANCE
+    assert max(mean_error.max(), var_error.max()) <= FLOAT32_TOLERANCE
     far = np.array(places) <= -12.5
     np.testing.assert_allclose(outcome.var[0, far], slope**2, rtol=1e-5)
 
@@ -107,7 +109,7 @@ def plain_network(activation: Any) -> Model:
 def test_layers_without_variance_are_the_plain_network(backend: str, activation: Any) -> None:
     inputs = np.random.default_rng(2).normal(size=(10, 3))
     outcome, mean_error, _, wanted = run(backend, plain_network(activation), inputs)
-    assert mean_error.max() <= parity.FLOAT32_TOLERANCE
+    assert mean_error.max() <= FLOAT32_TOLERANCE
     assert not wanted.var.any() and not np.asarray(outcome.var).any()
 
 
@@ -117,7 +119,7 @@ def test_the_clamped_form_finds_variance_where_there_is_none_and_all_agree_on_it
     inputs = np.random.default_rng(2).normal(size=(10, 3))
     _, mean_error, var_error, wanted = run(backend, plain_network(bnn.LeakyReLU(0.1, clamp=3.0)), inputs)
     assert wanted.var.min() > 0.0
-    assert max(mean_error.max(), var_error.max()) <= parity.FLOAT32_TOLERANCE
+    assert max(mean_error.max(), var_error.max()) <= FLOAT32_TOLERANCE
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -129,14 +131,14 @@ def test_variances_down_to_denormals(backend: str, rho: float) -> None:
     network = bnn.Sequential(first, bnn.LeakyReLU(0.1), linear(rng.normal(size=(2, 8)), np.zeros(2)))
     _, mean_error, var_error, wanted = run(backend, read_model(network, (3,)), rng.normal(size=(10, 3)))
     assert wanted.var.min() > 0.0
-    assert max(mean_error.max(), var_error.max()) <= parity.FLOAT32_TOLERANCE
+    assert max(mean_error.max(), var_error.max()) <= FLOAT32_TOLERANCE
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_weights_of_zero(backend: str) -> None:
     network = bnn.Sequential(linear(np.zeros((4, 3)), np.zeros(4)), bnn.ReLU(), linear(np.zeros((2, 4)), 0.0, ONE, ONE))
     outcome, mean_error, var_error, _ = run(backend, read_model(network, (3,)), [[0, 0, 0], [1, -2, 3]])
-    assert mean_error.max() == 0.0 and var_error.max() <= parity.FLOAT32_TOLERANCE
+    assert mean_error.max() == 0.0 and var_error.max() <= FLOAT32_TOLERANCE
     np.testing.assert_allclose(outcome.var, 1.0, rtol=1e-6)
 
 
@@ -146,11 +148,11 @@ def test_a_network_without_bias_vanishes_with_its_input(backend: str) -> None:
     torch.manual_seed(0)
     network = bnn.Sequential(bnn.Linear(3, 4, bias=False), bnn.LeakyReLU(0.1), bnn.Linear(4, 2, bias=False))
     model = read_model(network, (3,))
-    row = parity.compare(
+    row = judge(
         backend,
-        parity.backends()[backend],
+        backends.BACKENDS[backend].run,
         model,
-        parity.draw_samples(model, 21, seed=0),
-        parity.FLOAT32_TOLERANCE,
+        draw_samples(model, 21, seed=0),
+        FLOAT32_TOLERANCE,
     )
     assert row.passed, row

@@ -8,7 +8,11 @@ import pytest
 import torch
 
 from lbnn import nn as bnn
-from lbnn.measure import parity, verify
+from lbnn.measure.backends import choose_backends, default_backends
+from lbnn.measure.device_backend import run_device
+from lbnn.measure.parity import FLOAT32_TOLERANCE, judge
+from lbnn.measure.samples import draw_samples
+from lbnn.measure.verify import plain_verdicts, verify_backends
 from lbnn.model.file import read_model
 from places import ROOT, need
 
@@ -43,10 +47,10 @@ def test_every_backend_agrees_with_float64(make):
     for tool in ("arm-none-eabi-gcc", "qemu-system-arm", "cc"):
         need(tool)
     model = make()
-    names, lacking = parity.choose(None)
+    names, lacking = choose_backends(None, "verify")
     assert not lacking
-    rows = verify.run(model, parity.draw_samples(model, 21, seed=0), names, parity.FLOAT32_TOLERANCE)
-    assert [row.backend for row in rows] == list(parity.DEFAULT_BACKENDS)
+    rows = verify_backends(model, draw_samples(model, 21, seed=0), names, FLOAT32_TOLERANCE)
+    assert [row.backend for row in rows] == list(default_backends("verify"))
     assert all(row.passed for row in rows), rows
     emulated = [row for row in rows if row.backend.startswith(("cortex", "mps"))]
     assert all(row.cost.instructions and row.cost.code_bytes and row.cost.stack_bytes for row in emulated)
@@ -54,8 +58,8 @@ def test_every_backend_agrees_with_float64(make):
 
 def test_input_variance_is_verified_too():
     model = cnn()
-    samples = parity.draw_samples(model, 14, seed=3, input_variance=True)
-    rows = verify.run(model, samples, ["torch", "onnx", "c", "cortex-m4"], parity.FLOAT32_TOLERANCE)
+    samples = draw_samples(model, 14, seed=3, input_variance=True)
+    rows = verify_backends(model, samples, ["torch", "onnx", "c", "cortex-m4"], FLOAT32_TOLERANCE)
     assert all(row.passed for row in rows), rows
 
 
@@ -75,16 +79,16 @@ def test_a_fault_in_one_kernel_is_caught_and_its_node_named(node, tmp_path):
     assert text.count(old) == 1, f"{header} has no {old!r} to break"
     (runtime / header).write_text(text.replace(old, new))
     model = cnn()
-    backend = partial(parity.run_device, "c", runtime=runtime)
-    row = parity.compare("c", backend, model, parity.draw_samples(model, 14, seed=0), parity.FLOAT32_TOLERANCE)
+    backend = partial(run_device, "c", runtime=runtime)
+    row = judge("c", backend, model, draw_samples(model, 14, seed=0), FLOAT32_TOLERANCE)
     assert not row.passed
     assert row.departs_at == node
 
 
 def test_plain_data_is_json(tmp_path):
     model = mlp()
-    rows = verify.run(model, parity.draw_samples(model, 7, seed=0), ["torch"], 1e-5)
-    plain = json.loads(json.dumps(verify.as_plain(rows, {"onnx": "pip install it"})))
+    rows = verify_backends(model, draw_samples(model, 7, seed=0), ["torch"], 1e-5)
+    plain = json.loads(json.dumps(plain_verdicts(rows, {"onnx": "pip install it"})))
     assert (
         plain["passed"]
         and plain["backends"][0]["backend"] == "torch"

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from torch import nn
 
 import lbnn
-from lbnn import LbnnError, Moments, ops
+from lbnn import LbnnError, Moments
 from lbnn import nn as bnn
 from lbnn.model.file import serialise
-from lbnn.model.network import LAYERS, Network
+from lbnn.model.network import Network
 from lbnn.model.trace import trace
 from places import TESTS
 from strategies import inputs_for, networks
@@ -236,8 +236,3 @@ VERSION_1 = {
 
 def test_the_golden_file_has_every_operator_of_its_version():
     assert {node.op for node in lbnn.read_model(GOLDEN / "model_v1.pt").graph.nodes} == VERSION_1
-
-
-def test_every_operator_of_the_table_has_a_layer():
-    forms = {op.point_form for op in ops.OPS.values()}
-    assert {name for name in ops.OPS if name not in forms} == set(LAYERS)

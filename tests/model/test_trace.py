@@ -111,18 +111,6 @@ def test_random_networks_agree_with_their_graphs(drawn):
     agrees(*drawn)
 
 
-def test_parameters_are_the_float32_moments_computed_in_float64():
-    model = bnn.Linear(2, 1).double()
-    with torch.no_grad():
-        model.weight_mu.copy_(torch.tensor([[0.1, 1 / 3]]))
-        model.weight_rho.copy_(torch.tensor([[-20.0, 3.0]]))
-    weight = trace(model, (2,)).nodes[0].params["weight"]
-    expected = np.log1p(np.exp([[-20.0, 3.0]])) ** 2
-    assert weight.mean.dtype == weight.var.dtype == np.float64
-    np.testing.assert_array_equal(weight.mean, np.float32([[0.1, 1 / 3]]))
-    np.testing.assert_array_equal(weight.var, expected.astype(np.float32))
-
-
 def test_modes_statistics_and_hooks_are_as_before_a_trace():
     model = nn.Sequential(bnn.Linear(2, 2), bnn.BatchNorm(2), nn.Dropout(0.5), bnn.ReLU().eval())
     state = {key: value.clone() for key, value in model.state_dict().items()}

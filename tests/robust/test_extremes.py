@@ -16,8 +16,9 @@ import extremes
 from lbnn import LbnnError
 from lbnn.exporters.c import COptions, generate
 from lbnn.graph.reference import evaluate
-from lbnn.measure import parity, verify
-from lbnn.measure.parity import Samples
+from lbnn.measure.parity import FLOAT32_TOLERANCE
+from lbnn.measure.samples import Samples
+from lbnn.measure.verify import show_verdicts, verify_backends
 from lbnn.model.file import Model, read_model
 
 BACKENDS = ("torch", "onnx", "c")
@@ -74,8 +75,8 @@ def test_verify_says_that_there_is_no_answer_and_where_it_is_lost(backend: str, 
     samples = Samples(np.ones((1, 16), np.float32), None, ("ones",))
     values = evaluate(model.graph, samples.mean, np.zeros_like(samples.mean))
     lost = next(n for n in model.graph.nodes if values[n.name].var.max() > np.finfo(np.float32).max)
-    (row,) = verify.run(model, samples, [backend], parity.FLOAT32_TOLERANCE)
-    verify.show([row], {}, "")
+    (row,) = verify_backends(model, samples, [backend], FLOAT32_TOLERANCE)
+    show_verdicts([row], {}, "")
     assert not row.passed and not row.finite
     said = f"{backend}: no finite answer to #0 ones, float32 overflows; first departs at {lost.name} ({lost.op})"
     assert said in capsys.readouterr().out

@@ -12,8 +12,8 @@ import torch
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.train import plots
-from lbnn.train.fit import Epoch, FitResult
-from lbnn.train.metrics import calibration_curve as curve_of
+from lbnn.train.metrics import calibration_curve
+from lbnn.train.result import Epoch, FitResult
 
 matplotlib.use("Agg")
 
@@ -65,9 +65,9 @@ def test_data_truth_and_training_range_are_drawn_if_given():
 def test_the_calibration_picture_draws_the_calibration_curve():
     generator = torch.Generator().manual_seed(0)
     predicted, target = Moments(torch.zeros(200), torch.ones(200)), torch.randn(200, generator=generator)
-    ax = plots.calibration_curve(predicted, target, label="net")
+    ax = plots.calibration(predicted, target, label="net")
     (drawn,) = (line for line in ax.lines if str(line.get_label()).startswith("net (error"))
-    assert dict(np.asarray(drawn.get_xydata())[1:-1].tolist()) == curve_of(predicted, target)
+    assert dict(np.asarray(drawn.get_xydata())[1:-1].tolist()) == calibration_curve(predicted, target)
 
 
 def test_the_history_draws_loss_validation_and_the_best_epoch():
@@ -92,7 +92,7 @@ def test_a_picture_can_be_one_of_several_and_leaves_the_users_style_alone():
 
 @pytest.mark.parametrize("suffix, magic", [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_pictures_are_saved_and_closed(tmp_path, suffix, magic):
-    path = plots.save(plots.prediction_band(X, PREDICTED), tmp_path / "new" / f"band.{suffix}")
+    path = plots.save_picture(plots.prediction_band(X, PREDICTED), tmp_path / "new" / f"band.{suffix}")
     assert path.read_bytes().startswith(magic)
     assert not matplotlib.pyplot.get_fignums()
 
@@ -153,5 +153,5 @@ def test_regression_puts_the_calibration_beside_it_and_thins_out_many_rows():
 
 def test_a_picture_of_an_unknown_kind_is_refused_and_nothing_is_written(tmp_path):
     with pytest.raises(LbnnError, match="png"):
-        plots.save(plots.prediction_band(X, PREDICTED), tmp_path / "band.xyz")
+        plots.save_picture(plots.prediction_band(X, PREDICTED), tmp_path / "band.xyz")
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.train.priors import (
     PRIORS,
     Blundell,
-    Constant,
+    ConstantWeight,
     Gaussian,
     LinearWarmup,
     PaperDecay,
@@ -215,12 +215,12 @@ def test_the_warm_up_rises_linearly_and_stays():
 @pytest.mark.parametrize(
     "weight, schedule",
     [
-        ("elbo", Constant(1e-3)),
+        ("elbo", ConstantWeight(1e-3)),
         ("paper", PaperDecay()),
         ("blundell", Blundell(10, 1e-2)),
         ("warmup", LinearWarmup(1e-3)),
-        (0.25, Constant(0.25)),
-        (Constant(3.0), Constant(3.0)),
+        (0.25, ConstantWeight(0.25)),
+        (ConstantWeight(3.0), ConstantWeight(3.0)),
     ],
 )
 def test_a_schedule_has_a_name_and_the_scale_of_the_training(weight, schedule):

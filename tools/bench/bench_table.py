@@ -13,8 +13,12 @@ from bench_models import MODELS, write
 from lbnn.base.terminal import kilobytes, progress, thousands
 from lbnn.exporters.onnx.plain import plain_onnx
 from lbnn.graph.passes import prepare
-from lbnn.measure import bench, peers
-from lbnn.measure.bench import Bench, Row
+from lbnn.measure import peers
+from lbnn.measure.bench import Bench, Measurement, choose_measured, measure_backends, sampled_cost
+from lbnn.measure.counting import DEVICE_FLAGS
+from lbnn.measure.peers import PEERS
+from lbnn.measure.sampling import STANDARD_ERROR
+from lbnn.measure.subject import TIMED_BATCH, ordinary_inputs
 from lbnn.measure.timing import Time
 from lbnn.model.file import read_model
 
@@ -29,25 +33,25 @@ class Column:
     bench: Bench
     emx_plain: int | None
 
-    def row(self, backend: str) -> Row | None:
+    def row(self, backend: str) -> Measurement | None:
         """The row of a backend, if it was measured."""
         return next((row for row in self.bench.rows if row.backend == backend), None)
 
 
 def measure(path: Path) -> Column:
     """All columns need, in one run."""
-    wanted = ("torch", "onnx", "c", CORE, *bench.PEERS)
-    names = [name for name in bench.choose(None)[0] if name in wanted]
-    found = bench.run(path, names)
+    wanted = ("torch", "onnx", "c", CORE, *PEERS)
+    names = [name for name in choose_measured(None)[0] if name in wanted]
+    found = measure_backends(path, names)
     if "emx-onnx-cgen" not in names:
         return Column(found, None)
     model = read_model(path)
     proto = plain_onnx(prepare(model.graph, input_variance=False))
-    plain = peers.count_emx(proto, bench.ordinary_inputs(model), bench.DEVICE_FLAGS)
+    plain = peers.count_emx(proto, ordinary_inputs(model), DEVICE_FLAGS)
     return Column(found, plain.instructions)
 
 
-def _core(cell: Callable[[Row], str]) -> Callable[[Column], str]:
+def _core(cell: Callable[[Measurement], str]) -> Callable[[Column], str]:
     return lambda column: cell(row) if (row := column.row(CORE)) else "-"
 
 
@@ -56,7 +60,7 @@ def _emx(column: Column) -> str:
     return thousands(row.cost.instructions) if row else "-"
 
 
-def _against_onnx(backend: str, which: Callable[[Row], Time | None]) -> Callable[[Column], str]:
+def _against_onnx(backend: str, which: Callable[[Measurement], Time | None]) -> Callable[[Column], str]:
     """How many times faster than onnxruntime."""
 
     def cell(column: Column) -> str:
@@ -82,7 +86,7 @@ def _replaced(column: Column) -> str:
 
 
 def _price(column: Column) -> str:
-    cost = bench.sampled_cost(column.bench)
+    cost = sampled_cost(column.bench)
     return f"{cost:.0f}" if cost else "-"
 
 
@@ -99,9 +103,9 @@ LINES: dict[str, Callable[[Column], str]] = {
     "**host, batch 1: times faster than onnxruntime**": _against_onnx("c", lambda row: row.one),
     "IREE": _against_onnx("iree", lambda row: row.one),
     "torch, eager": _against_onnx("torch", lambda row: row.one),
-    f"**host, batch {bench.BATCH}: times faster than onnxruntime**": _against_onnx("c", lambda row: row.batch),
+    f"**host, batch {TIMED_BATCH}: times faster than onnxruntime**": _against_onnx("c", lambda row: row.batch),
     "microseconds a prediction there": _microseconds,
-    f"Monte Carlo passes for a variance to {bench.STANDARD_ERROR:.0%}": _passes,
+    f"Monte Carlo passes for a variance to {STANDARD_ERROR:.0%}": _passes,
     "their instructions, times ours": _price,
     "Monte Carlo passes as accurate as one of ours": _replaced,
 }

@@ -25,8 +25,11 @@ from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.base.terminal import print_table, progress
-from lbnn.measure import parity
-from lbnn.measure.parity import Samples
+from lbnn.graph.reference import predict
+from lbnn.measure import backends
+from lbnn.measure.device_backend import run_device
+from lbnn.measure.parity import FLOAT32_TOLERANCE, Runner, errors
+from lbnn.measure.samples import Samples
 from lbnn.model.file import Model, read_model
 from lbnn.nn.base import BayesianLayer
 
@@ -226,17 +229,17 @@ def examine(case: Case, model: Model, backend: str) -> Found:
 def compare(model: Model, samples: Samples, backend: str) -> Found:
     """One run against float64."""
     outcome = runner(backend, model)(model, samples)
-    errors = [float(part.max()) for part in parity.errors(outcome, reference(model, samples))]
-    if max(errors) <= parity.FLOAT32_TOLERANCE:
-        return Found(*errors, "ok")
+    worst = [float(part.max()) for part in errors(outcome, reference(model, samples))]
+    if max(worst) <= FLOAT32_TOLERANCE:
+        return Found(*worst, "ok")
     if np.isfinite(outcome.mean).all() and np.isfinite(outcome.var).all():
-        return Found(*errors, "beyond")
-    return Found(*errors, "not finite" if backend in ("torch", "onnx") else "refused")
+        return Found(*worst, "beyond")
+    return Found(*worst, "not finite" if backend in ("torch", "onnx") else "refused")
 
 
 def reference(model: Model, samples: Samples) -> Any:
     """What float64 gives."""
-    return parity.predict(model.graph, samples.mean, samples.var)
+    return predict(model.graph, samples.mean, samples.var)
 
 
 def weights(model: Model) -> int:
@@ -245,11 +248,11 @@ def weights(model: Model) -> int:
     return sum(param.mean.size for param in params if isinstance(param, Moments))
 
 
-def runner(backend: str, model: Model) -> parity.Backend:
+def runner(backend: str, model: Model) -> Runner:
     """The backend; millions of weights are compiled as a binary file, which takes no time."""
     if backend in ("torch", "onnx") or weights(model) < 1_000_000:
-        return parity.backends()[backend]
-    return partial(parity.run_device, backend, weights="binary")
+        return backends.BACKENDS[backend].run
+    return partial(run_device, backend, weights="binary")
 
 
 def fits(backend: str, model: Model) -> bool:

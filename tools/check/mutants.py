@@ -56,10 +56,12 @@ SLOW = (
     *("c_runtime/test_budget", "c_runtime/test_every_compiler", "c_runtime/test_strict", "c_runtime/test_vector_units"),
     *("device/test_cores", "device/test_devices", "device/test_firmware", "device/test_qemu", "device/test_stack"),
     *("exporters/onnx/test_onnx_compilers", "measure/test_bench", "measure/test_report"),
+    *("cli/test_cli_demo", "cli/test_cli_sizes", "device/test_callgrind"),
+    *("measure/test_charts", "measure/test_counting", "measure/test_live"),
     *("robust/test_extremes", "robust/test_file_fuzz", "robust/test_fuzz", "robust/test_mutants", "robust/test_proof"),
     *("robust/test_static_analysis", "system/test_edge_example", "system/test_examples", "system/test_paper"),
     *("system/test_python_versions", "system/test_supply_chain", "system/test_wheel"),
-    *("train/test_ddp", "train/test_plots"),
+    *("train/test_processes", "train/test_plots"),
 )
 SUITE = "tests " + " ".join(f"--ignore=tests/{name}.py" for name in SLOW)
 """What a fault goes through that the listed tests miss: all but emulators, benchmarks and pictures."""

@@ -15,7 +15,9 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 
-from lbnn.measure import parity
+from lbnn.measure.backends import BACKENDS
+from lbnn.measure.parity import FLOAT32_TOLERANCE, Verdict, judge
+from lbnn.measure.samples import draw_samples
 from lbnn.model.file import Model, read_model
 
 SAMPLES = 21  # three of each kind
@@ -48,18 +50,17 @@ def random_models(count: int) -> list[Model]:
     return models
 
 
-def survey(models: list[Model], names: list[str]) -> dict[str, list[parity.Row]]:
+def survey(models: list[Model], names: list[str]) -> dict[str, list[Verdict]]:
     """A row for each backend and network."""
-    backends = parity.backends()
-    rows: dict[str, list[parity.Row]] = {name: [] for name in names}
+    rows: dict[str, list[Verdict]] = {name: [] for name in names}
     for number, model in enumerate(models):
-        samples = parity.draw_samples(model, SAMPLES, seed=number)
+        samples = draw_samples(model, SAMPLES, seed=number)
         for name in names:
-            rows[name].append(parity.compare(name, backends[name], model, samples, parity.FLOAT32_TOLERANCE))
+            rows[name].append(judge(name, BACKENDS[name].run, model, samples, FLOAT32_TOLERANCE))
     return rows
 
 
-def summary(rows: list[parity.Row]) -> str:
+def summary(rows: list[Verdict]) -> str:
     """The worst errors, where the worst was, and how many are beyond the contract."""
     worst = max(rows, key=lambda row: max(row.mean_error, row.var_error))
     errors = [max(getattr(row, part) for row in rows) for part in ("mean_error", "var_error")]

@@ -13,7 +13,8 @@ from lbnn.base.moments import Moments
 from lbnn.exporters.c import COptions, export_c, generate, lower
 from lbnn.graph import GraphBuilder
 from lbnn.graph.reference import predict
-from lbnn.measure.parity import FLOAT32_TOLERANCE, Outcome, draw_samples, errors
+from lbnn.measure.parity import FLOAT32_TOLERANCE, Outcome, errors
+from lbnn.measure.samples import draw_samples
 from lbnn.model.file import Model, read_model
 from places import need
 from plans import gaussian, graphs

@@ -1,0 +1,5 @@
+"""`python -m lbnn.cli` is `lbnn`."""
+
+from lbnn.cli.main import main
+
+main()

@@ -1,0 +1,34 @@
+"""What the commands share: how one is declared, the model it takes, and `--json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+MODEL = click.argument("model", type=click.Path(path_type=Path))
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+
+
+def command(example: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command whose help ends with an example: `lbnn NAME ...`, which names it too."""
+    name = example.split()[1]
+    return click.command(name, epilog=_as_it_is(example), context_settings={"max_content_width": 100})
+
+
+def _as_it_is(example: str) -> str:
+    """A block that click does not wrap."""
+    return f"\b\nExample:\n  {example}"
+
+
+def split_names(text: str | None) -> list[str] | None:
+    """The names in a comma-separated option, or None where it was not given."""
+    return text.split(",") if text else None
+
+
+def print_json(data: Any) -> None:
+    """One JSON object on stdout."""
+    print(json.dumps(data, indent=2))

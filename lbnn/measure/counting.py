@@ -1,0 +1,95 @@
+"""Instructions and bytes of a prediction: exact on emulated cores, by callgrind on this host."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from lbnn.base.errors import LbnnError
+from lbnn.base.files import write_folder
+from lbnn.device import callgrind
+from lbnn.device.compilers import DEFAULT_FLAGS, CompileError
+from lbnn.device.devices import DEVICES, run_model
+from lbnn.device.generated import read_generated
+from lbnn.exporters.c import COptions, footprint, generate, lower
+from lbnn.measure import peers
+from lbnn.measure.backends import BACKENDS
+from lbnn.measure.cost import Cost
+from lbnn.measure.device_backend import device_cost
+from lbnn.measure.host_times import HERE, HOST_FLAGS, host_toolchain
+from lbnn.measure.layers import LayerCost, layer_costs
+from lbnn.measure.subject import COUNTED, NAME, Subject, ordinary_inputs
+from lbnn.model.file import Model
+
+DEVICE_FLAGS = ("-std=gnu99",)  # beside the defaults -O2 -fno-math-errno; gnu99 lets gcc fuse multiply and add
+FLAGS_TEXT = " ".join((*DEFAULT_FLAGS[1:], *DEVICE_FLAGS))
+PLAIN_FLAG = "-DLBNN_MEAN_ONLY"  # the same kernels without variances: the plain network
+REFERENCE_DEVICES = ("cortex-m4-gcc", "cortex-m4")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted on a backend."""
+
+    settings: str
+    cost: Cost
+    plain: Cost | None = None
+    layers: tuple[LayerCost, ...] = ()
+
+
+def count_backend(name: str, subject: Subject, asked: bool) -> Counted | None:
+    """The cost of a prediction; None on a board that is too small, unless it was asked for."""
+    if name in HERE:
+        return _count_here(name, subject)
+    if name == "emx-onnx-cgen":
+        return Counted(f"cortex-m4-gcc {FLAGS_TEXT}", peers.count_emx(subject.onnx, subject.inputs, DEVICE_FLAGS))
+    try:
+        return _emulate(name, subject)
+    except CompileError as error:
+        if asked or "overflowed" not in error.log:
+            raise
+        return None
+
+
+def _count_here(name: str, subject: Subject) -> Counted:
+    if name not in DEVICES or not callgrind.available():
+        return Counted("", Cost())
+    count = partial(callgrind.count, host_toolchain(name), read_generated(subject.folder, NAME), subject.few)
+    return Counted("", Cost(count(HOST_FLAGS)), Cost(count((*HOST_FLAGS, PLAIN_FLAG))))
+
+
+def _emulate(name: str, subject: Subject) -> Counted:
+    profile = name in REFERENCE_DEVICES
+    run = partial(run_model, name, read_generated(subject.folder, NAME), subject.few)
+    result, plain = run(flags=DEVICE_FLAGS, profile=profile), run(flags=(*DEVICE_FLAGS, PLAIN_FLAG))
+    layers = layer_costs(subject.program, subject.folder / f"{NAME}.c", result) if profile else ()
+    weight_bytes = footprint(subject.program).weight_bytes
+    return Counted(
+        FLAGS_TEXT,
+        device_cost(result, weight_bytes),
+        _means_alone(device_cost(plain, weight_bytes)),
+        layers,
+    )
+
+
+def _means_alone(cost: Cost) -> Cost:
+    """The generated code keeps room for the variances; a plain network needs no more than half of it."""
+    halved = {key: (value + 1) // 2 for key in ("weight_bytes", "work_bytes") if (value := getattr(cost, key))}
+    return replace(cost, **halved)
+
+
+def reference_layer_costs(model: Model) -> tuple[LayerCost, ...]:
+    """Instructions of each layer on a Cortex-M4F; none where it can't be emulated."""
+    device = next((name for name in REFERENCE_DEVICES if not BACKENDS[name].missing()), None)
+    if device is None:
+        return ()
+    inputs = ordinary_inputs(model)[:COUNTED].reshape(COUNTED, -1)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = write_folder(Path(temporary) / "c", generate(model, COptions(name=NAME)))
+        try:
+            result = run_model(device, read_generated(folder, NAME), inputs, flags=DEVICE_FLAGS, profile=True)
+        except LbnnError:
+            return ()
+        return layer_costs(lower(model, COptions(name=NAME)), folder / f"{NAME}.c", result)

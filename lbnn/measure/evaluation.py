@@ -1,0 +1,53 @@
+"""The model on data that it was not trained on: scores and pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from markupsafe import Markup
+
+from lbnn.base.errors import LbnnError
+from lbnn.base.moments import Moments
+from lbnn.measure.charts import draw_predictions
+from lbnn.model.file import Model, load
+from lbnn.train import metrics
+from lbnn.train.datafile import Table, read_table
+from lbnn.train.regression import REPORTED_LEVELS, predict_in_parts, trained_columns
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The model on given data."""
+
+    source: str
+    notes: tuple[str, ...]
+    scores: metrics.Summary
+    pictures: tuple[Markup, ...]
+
+
+def table_for(model: Model, data: Path, target: str | None) -> Table:
+    """The data, in the columns that the model takes."""
+    targets = model.metadata.get("targets")
+    if target is None and isinstance(targets, list) and len(targets) == 1 and isinstance(targets[0], str):
+        target = targets[0]
+    table = read_table(data, target, trained_columns(model.metadata))
+    shape, outputs = model.graph.input.shape, math.prod(model.graph.values[model.graph.output].shape)
+    if table.x.shape[1:] != shape or table.y.shape[1] != outputs:
+        got = f"{table.x.shape[1:]} inputs and {table.y.shape[1]} targets"
+        raise LbnnError(f"{data} has {got} a row; {model.name} takes {shape} and predicts {outputs}")
+    return table
+
+
+def score_on_data(path: Path, table: Table, source: str, inputs: Sequence[str], targets: Sequence[str]) -> Evaluated:
+    """Scores and pictures of the model in `path` on data."""
+    network = load(path).eval()
+    x, y = torch.from_numpy(table.x), torch.from_numpy(table.y)
+    raw = predict_in_parts(network, x)
+    predicted = Moments(raw.mean.reshape(y.shape), raw.var.reshape(y.shape))
+    pictures = draw_predictions(network, x, y, predicted, inputs, targets) if find_spec("matplotlib") else ()
+    return Evaluated(source, table.notes, metrics.summary(predicted, y, REPORTED_LEVELS), pictures)

@@ -1,0 +1,76 @@
+"""Names, ranges and scores, which a model file may hold or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lbnn.measure.samples import input_scale
+from lbnn.model.file import Model
+from lbnn.train.datafile import Table
+
+
+def _size(value: Any) -> int:
+    return math.prod(value.shape)
+
+
+def input_names(model: Model) -> tuple[str, ...]:
+    """The name of each input, or x0, x1, ... where the file does not name them."""
+    return _names(model, "inputs", _size(model.graph.input))
+
+
+def target_names(model: Model) -> tuple[str, ...]:
+    """The name of each output, or y0, y1, ... where the file does not name them."""
+    return _names(model, "targets", _size(model.graph.values[model.graph.output]))
+
+
+def _names(model: Model, key: str, count: int) -> tuple[str, ...]:
+    given = model.metadata.get(key)
+    if isinstance(given, list) and len(given) == count and all(isinstance(name, str) for name in given):
+        return tuple(given)
+    letter = {"inputs": "x", "targets": "y"}[key]
+    return (letter,) if count == 1 else tuple(f"{letter}{i}" for i in range(count))
+
+
+def input_range(model: Model, table: Table | None) -> list[tuple[float, float]]:
+    """Where the training inputs were: of the model file, else of the data, else what the first layer standardises."""
+    count = _size(model.graph.input)
+    given = model.metadata.get("input_range")
+    if _is_range(given, count):
+        low, high = given  # type: ignore[misc]
+        return list(zip(low, high, strict=True))
+    if table is not None:
+        flat = table.x.reshape(len(table), -1)
+        return list(zip(flat.min(axis=0).tolist(), flat.max(axis=0).tolist(), strict=True))
+    centre, spread = (np.broadcast_to(a, model.graph.input.shape).ravel() for a in input_scale(model.graph))
+    return [(float(c - 2 * s), float(c + 2 * s)) for c, s in zip(centre, spread, strict=True)]
+
+
+def _is_range(given: Any, count: int) -> bool:
+    """Two lists of so many finite numbers, each low below its high."""
+    try:
+        low, high = (np.array(part, dtype=np.float64) for part in given)
+    except (TypeError, ValueError):
+        return False
+    shapes = low.shape == high.shape == (count,)
+    return bool(shapes and np.isfinite([low, high]).all() and (low < high).all())
+
+
+def trained_scores(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """What the file says of its test rows, as far as it is numbers."""
+    test = metadata.get("test")
+    test = test if isinstance(test, dict) else {}
+    coverage = test.get("coverage")
+    coverage = coverage if isinstance(coverage, dict) else {}
+    scores = {"test rows": test.get("rows"), "NLL": test.get("nll"), "RMSE": test.get("rmse")}
+    shown = {name: f"{value:.4g}" for name, value in scores.items() if isinstance(value, (int, float))}
+    covered = {f"{k} interval covers": percent(v) for k, v in coverage.items() if isinstance(v, (int, float))}
+    return {**shown, **covered}
+
+
+def percent(share: float) -> str:
+    """A share of one, for people."""
+    return f"{100 * share:.1f} %"

@@ -1,0 +1,80 @@
+"""A report as HTML: the template, and what it may print.
+
+Whatever comes from a model or data file reaches the page through the template's escaping, so that a name can't become
+markup; the content policy names the one script that may run by its hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from lbnn.base import resources
+from lbnn.base.templates import render
+from lbnn.base.terminal import kilobytes, thousands
+from lbnn.base.version import __version__
+from lbnn.measure import parts
+from lbnn.measure.evaluation import Evaluated
+from lbnn.measure.inspection import Inspection
+from lbnn.measure.labels import percent
+from lbnn.measure.layers import LayerCost
+from lbnn.measure.parity import FLOAT32_TOLERANCE, Verdict
+from lbnn.model.file import Model
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the page shows."""
+
+    model: Model
+    inspection: Inspection
+    inputs: tuple[str, ...]
+    targets: tuple[str, ...]
+    graph: Markup
+    rows: tuple[Verdict, ...]
+    left_out: Mapping[str, str]
+    layers: tuple[LayerCost, ...]
+    fits: tuple[parts.Fit, ...]
+    evaluated: Evaluated | None
+    trained: Mapping[str, str]
+    live: str | None
+    live_missing: str
+    c_name: str
+
+    @property
+    def heaviest(self) -> int:
+        """Instructions of the most expensive layer."""
+        return max((layer.instructions for layer in self.layers), default=1)
+
+
+def render_page(report: Report) -> str:
+    """The page."""
+    script = _source("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return render(
+        "report/page.html.j2",
+        report=report,
+        version=__version__,
+        reserve=(parts.RESERVE_FLASH, parts.RESERVE_RAM),
+        tolerance=FLOAT32_TOLERANCE,
+        style=Markup(_source("page.css")),  # our own file
+        script=Markup(script),  # our own file
+        script_hash=digest,
+        kilobytes=kilobytes,
+        thousands=thousands,
+        percent=percent,
+        error=_error,
+    )
+
+
+def _source(name: str) -> str:
+    return (resources.folder("codegen_templates") / "report" / name).read_text(encoding="utf-8")
+
+
+def _error(value: float) -> str:
+    return f"{value:.1e}" if math.isfinite(value) else "not finite"

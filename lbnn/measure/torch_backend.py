@@ -1,0 +1,38 @@
+"""The graph's formulas in torch float32, as the layers run them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from lbnn import ops
+from lbnn.base.moments import Moments
+from lbnn.graph import INPUT, rebuild
+from lbnn.measure.parity import Outcome
+from lbnn.measure.samples import Samples
+from lbnn.model.file import Model
+from lbnn.ops.torch import TORCH
+
+
+def run_torch(model: Model, samples: Samples) -> Outcome:
+    """The formulas in torch float32, as the layers run them."""
+
+    def tensor(value: Any) -> Any:
+        if isinstance(value, Moments):
+            return Moments(tensor(value.mean), tensor(value.var))
+        return torch.as_tensor(np.asarray(value), dtype=torch.float32)
+
+    graph = rebuild(model.graph, model.graph.nodes, random=samples.var is not None)
+    values: dict[str, Any] = {
+        INPUT: tensor(samples.mean if samples.var is None else Moments(samples.mean, samples.var))
+    }
+    with torch.no_grad():
+        for node in graph.nodes:
+            inputs = [values[name] for name in node.inputs]
+            params = {key: tensor(param) for key, param in node.params.items()}
+            values[node.name] = ops.find(node.op).formula(TORCH, *inputs, **params, **node.attrs)
+    out = values[graph.output]
+    mean, var = out if isinstance(out, Moments) else (out, torch.zeros_like(out))
+    return Outcome(mean.numpy(), var.numpy())

@@ -1,0 +1,78 @@
+"""Average pooling, over windows or over everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lbnn.base.errors import LbnnError
+from lbnn.nn.base import Layer
+from lbnn.nn.weighted import IntOrTuple, per_axis
+from lbnn.ops import Shape
+
+
+class _AvgPool(Layer):
+    """Average pooling over `rank` spatial axes."""
+
+    op = "avg_pool"
+    rank: int
+
+    def __init__(
+        self,
+        kernel_size: IntOrTuple,
+        stride: IntOrTuple | None = None,
+        padding: IntOrTuple = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = per_axis(kernel_size, self.rank)
+        self.stride = self.kernel_size if stride is None else per_axis(stride, self.rank)
+        self.padding = per_axis(padding, self.rank)
+        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
+
+    def attrs(self, *shapes: Shape) -> dict[str, Any]:
+        """The geometry."""
+        names = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
+        return {name: getattr(self, name) for name in names}
+
+    def extra_repr(self) -> str:
+        """As torch prints its own."""
+        return ", ".join(f"{key}={value}" for key, value in self.attrs().items())
+
+
+class AvgPool1d(_AvgPool):
+    """`torch.nn.AvgPool1d`."""
+
+    rank = 1
+
+
+class AvgPool2d(_AvgPool):
+    """`torch.nn.AvgPool2d`."""
+
+    rank = 2
+
+
+class _GlobalAvgPool(Layer):
+    """Adaptive average pooling to one element per channel."""
+
+    op = "avg_pool"
+
+    def __init__(self, output_size: IntOrTuple = 1) -> None:
+        super().__init__()
+        if any(size != 1 for size in ((output_size,) if isinstance(output_size, int) else output_size)):
+            raise LbnnError(f"output_size must be 1, got {output_size}; use AvgPool for other sizes")
+
+    def attrs(self, *shapes: Shape) -> dict[str, Any]:
+        """One window over everything."""
+        spatial = shapes[0][1:]
+        return dict(
+            kernel_size=spatial, stride=spatial, padding=(0,) * len(spatial), ceil_mode=False, count_include_pad=True
+        )
+
+
+class AdaptiveAvgPool1d(_GlobalAvgPool):
+    """`torch.nn.AdaptiveAvgPool1d(1)`."""
+
+
+class AdaptiveAvgPool2d(_GlobalAvgPool):
+    """`torch.nn.AdaptiveAvgPool2d(1)`."""

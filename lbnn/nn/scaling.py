@@ -1,0 +1,96 @@
+"""Known scales and shifts: affine maps, standardisation and batch normalisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lbnn.base.errors import LbnnError
+from lbnn.base.moments import Moments
+from lbnn.nn.base import Layer, Signal
+from lbnn.ops import Shape
+from lbnn.ops.affine import batch_norm_affine
+
+
+class Affine(Layer):
+    """A known scale and shift, not trained: E' = scale * E + shift."""
+
+    op = "affine"
+    scale: Tensor
+    shift: Tensor
+
+    def __init__(self, scale: Any, shift: Any = 0.0) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.as_tensor(scale, dtype=torch.get_default_dtype()).clone())
+        self.register_buffer("shift", torch.as_tensor(shift, dtype=torch.get_default_dtype()).clone())
+
+    def op_params(self) -> dict[str, Any]:
+        """Scale and shift."""
+        return {"scale": self.scale, "shift": self.shift}
+
+
+class Standardize(Affine):
+    """(x - mean) / std: raw units in, standard units out. `inverse()` goes back."""
+
+    def __init__(self, mean: Any, std: Any) -> None:
+        mean, std = torch.as_tensor(mean), torch.as_tensor(std)
+        if not bool((std > 0).all()):
+            raise LbnnError("Standardize: std must be positive; drop columns that do not vary")
+        super().__init__(1.0 / std, -mean / std)
+
+    def inverse(self) -> Affine:
+        """Standard units in, raw units out."""
+        return Affine(1.0 / self.scale, -self.shift / self.scale)
+
+
+class BatchNorm(Layer):
+    """Batch normalisation of moments over all axes but the channels, folded into its neighbours at export.
+
+    While training, the statistics of a channel are those of the random values themselves (law of total
+    variance): mean of E, and mean of V plus variance of E. Scale and shift are known numbers, not Gaussians.
+    """
+
+    op = "batch_norm"
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.weight, self.bias = nn.Parameter(torch.ones(num_features)), nn.Parameter(torch.zeros(num_features))
+        self.register_buffer("running_mean", torch.zeros(num_features))
+        self.register_buffer("running_var", torch.ones(num_features))
+
+    def attrs(self, *shapes: Shape) -> dict[str, Any]:
+        """The number added to the variance."""
+        return {"eps": self.eps}
+
+    def op_params(self) -> dict[str, Any]:
+        """Scale, shift and the running statistics."""
+        return {name: getattr(self, name) for name in ("weight", "bias", "running_mean", "running_var")}
+
+    def forward(self, *inputs: Signal) -> Signal:
+        """Batch statistics while training, running ones otherwise."""
+        (x,) = inputs
+        if not self.training or hasattr(x, "record_layer"):
+            return super().forward(x)
+        mean, var = self._statistics(x)
+        rank = (x.mean if isinstance(x, Moments) else x).ndim - 1
+        scale, shift = batch_norm_affine(rank, self.weight, self.bias, mean, var, self.eps)
+        return x * scale + shift
+
+    def _statistics(self, x: Any) -> tuple[Tensor, Tensor]:
+        mean = x.mean if isinstance(x, Moments) else x
+        axes = [0, *range(2, mean.ndim)]
+        var, average = torch.var_mean(mean, axes, correction=0)
+        if isinstance(x, Moments):
+            var = var + x.var.mean(axes)
+        with torch.no_grad():
+            self.running_mean.lerp_(average, self.momentum)
+            self.running_var.lerp_(var, self.momentum)
+        return average, var
+
+
+BatchNorm1d = BatchNorm2d = BatchNorm

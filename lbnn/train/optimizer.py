@@ -1,0 +1,34 @@
+"""The optimizer of a training: AdamW that leaves rho alone, or the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from lbnn.train.priors import named_gaussians
+
+OptimizerLike = torch.optim.Optimizer | Callable[[list[dict[str, Any]]], torch.optim.Optimizer]
+
+
+def parameter_groups(model: nn.Module, weight_decay: float, decay_rho: bool = False) -> list[dict[str, Any]]:
+    """The trainable parameters in two groups: those that decay, and rho, which does not unless asked."""
+    rhos = set() if decay_rho else {id(rho) for _, _, rho in named_gaussians(model)}
+    trained = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in trained if id(p) not in rhos], "weight_decay": weight_decay},
+        {"params": [p for p in trained if id(p) in rhos], "weight_decay": 0.0},
+    ]
+    return [g for g in groups if g["params"]]
+
+
+def as_optimizer(
+    optimizer: OptimizerLike | None, model: nn.Module, lr: float, weight_decay: float, decay_rho: bool
+) -> torch.optim.Optimizer:
+    """The optimizer that was given or that the given function makes; AdamW if there is none."""
+    if isinstance(optimizer, torch.optim.Optimizer):
+        return optimizer
+    groups = parameter_groups(model, weight_decay, decay_rho)
+    return torch.optim.AdamW(groups, lr=lr) if optimizer is None else optimizer(groups)
