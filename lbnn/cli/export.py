@@ -1,41 +1,64 @@
-"""`lbnn export`: a model becomes C or ONNX."""
+"""`lbnn export`: a model becomes C or ONNX. Its flags are the options that the targets declare."""
 
 from __future__ import annotations
 
-import shlex
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import Field
 from pathlib import Path
 from typing import Any
 
 import click
 
 from lbnn.cli.command import MODEL, command
+from lbnn.exporters import TARGETS, export
+from lbnn.exporters.options import options_of
+
+
+def _flags(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A flag for each option of any target."""
+    for flag in reversed(list(_declared())):
+        function = flag(function)
+    return function
+
+
+def _declared() -> Iterator[Callable[..., Any]]:
+    by_target = {target: options_of(row.options) for target, row in TARGETS.items()}
+    for name in dict.fromkeys(name for options in by_target.values() for name in options):
+        takers = {target: options[name] for target, options in by_target.items() if name in options}
+        first = next(iter(takers.values()))
+        only = "" if len(takers) == len(TARGETS) else f"{', '.join(takers)}: "
+        default = f" Default {first.default}." if first.default not in (None, False) else ""
+        text = f"{only}{first.metadata['help']}{default}"
+        yield click.option(f"--{name.replace('_', '-')}", help=text, **_kind(list(takers.values())))
+
+
+def _kind(takers: list[Field[Any]]) -> dict[str, Any]:
+    """A switch, a number, or one of the choices of any target."""
+    default, choices = takers[0].default, takers[0].metadata["choices"]
+    if default is False:
+        return {"is_flag": True}
+    if isinstance(choices, range):
+        return {"type": int}
+    return {"type": click.Choice(list(dict.fromkeys(word for each in takers for word in each.metadata["choices"])))}
 
 
 @command("lbnn export gas_sensor.pt --target c -o firmware/gas_sensor")
 @MODEL
-@click.option("--target", type=click.Choice(["c", "onnx"]), required=True, help="What to write.")
+@click.option("--target", type=click.Choice(list(TARGETS)), required=True, help="What to write.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder (c) or file (onnx); default from the name.")
 @click.option("--name", help="Name of the model in the output; default from the model file.")
-@click.option("--dtype", type=click.Choice(["float32"]), help="Arithmetic; float32 is the only one so far.")
-@click.option("--input-variance", is_flag=True, help="The input has a variance of its own.")
-@click.option("--weights", type=click.Choice(["source", "binary"]), help="c: as C source (default) or a .bin file.")
-@click.option("--single-file", is_flag=True, help="c: one .h and one .c.")
-@click.option("--package", type=click.Choice(["arduino", "platformio", "esp-idf", "zephyr"]), help="c: as a library.")
-@click.option("--board", help="c: add start-up code and a Makefile for an emulated board, e.g. mps2-an386.")
-@click.option("--optimize", type=click.Choice(["speed", "size"]), help="c: what to favour (default speed).")
-@click.option("--opset", type=int, help="onnx: operator set version (default 17).")
+@_flags
 @click.option("--force", is_flag=True, help="Replace existing output.")
 def export_command(model: Path, target: str, out: Path | None, name: str | None, force: bool, **options: Any) -> None:
     """Write MODEL as dependency-free C99 or as an ONNX file."""
-    from lbnn.exporters import export
-
-    given = {key: value for key, value in options.items() if key != "dtype" and value not in (None, False)}
-    path = export(model, target, out, name=name, force=force, command=command_line(), **given)
-    print(path)
+    given = {key: value for key, value in options.items() if value not in (None, False)}
+    print(export(model, target, out, name=name, force=force, command=command_line(), **given))
 
 
 def command_line() -> str:
     """The command as typed, for banners: file names without their folders, so that output does not depend on them."""
+    import shlex
+
     words = [Path(word).name if "/" in word else word for word in sys.argv[1:]]
     return shlex.join(["lbnn", *words])

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from lbnn.base.errors import LbnnError
-
 _FLOAT: np.dtype[Any] = np.dtype("<f4")
 
 
@@ -66,13 +64,3 @@ class GeneratedModel:
         """What c_runtime/targets/run_samples.c writes for a sample."""
         words = [("status", "<i4"), ("ticks", "<u4"), ("stack", "<u4")]
         return np.dtype([*words, ("mean", "<f4", (self.output_len,)), ("variance", "<f4", (self.output_len,))])
-
-
-def read_generated(folder: Path, name: str, input_variance: bool = False) -> GeneratedModel:
-    """The model called `name` in a folder of generated C; `input_variance` says whether it was exported for one."""
-    header = (folder / f"{name}.h").read_text()
-    found = dict(re.findall(rf"#define\s+{name.upper()}_(INPUT|OUTPUT|WORK)_LEN\s+\(?(\d+)", header))
-    if set(found) != {"INPUT", "OUTPUT", "WORK"}:
-        raise LbnnError(f"{folder / name}.h does not define the lengths of model {name}; export it again")
-    inputs, outputs, work = (int(found[key]) for key in ("INPUT", "OUTPUT", "WORK"))
-    return GeneratedModel(folder.resolve(), name, inputs, outputs, work, input_variance)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from lbnn.base.errors import LbnnError
-from lbnn.base.files import write_folder
 from lbnn.base.terminal import kilobytes, print_table, progress, thousands
-from lbnn.exporters.c import COptions, generate
+from lbnn.exporters.c import COptions, lower
+from lbnn.exporters.c.folder import write_program
 from lbnn.measure.backends import choose_backends
 from lbnn.measure.cost import Cost
 from lbnn.measure.counting import REFERENCE_DEVICES, Counted, count_backend
@@ -90,10 +90,11 @@ def _checked(asked: Sequence[str]) -> list[str]:
 
 def measure_backends(path: Path, names: Sequence[str], asked: bool = True) -> Bench:
     """Measures the model in a file; unless they were asked for, boards that are too small are left out."""
-    model = read_model(path)
+    model, options = read_model(path), COptions(name=NAME)
+    program = lower(model, options)
     with tempfile.TemporaryDirectory() as temporary:
-        folder = write_folder(Path(temporary) / "c", generate(model, COptions(name=NAME)))
-        subject = Subject(path, model, folder, ordinary_inputs(model))
+        generated = write_program(program, model, options, Path(temporary) / "c")
+        subject = Subject(path, model, program, generated, ordinary_inputs(model))
         work: dict[str, Callable[[], Any]] = {
             "times": lambda: host_times(subject, names),
             **{name: partial(count_backend, name, subject, asked) for name in names},

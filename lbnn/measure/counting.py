@@ -8,12 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from lbnn.base.errors import LbnnError
-from lbnn.base.files import write_folder
 from lbnn.device import callgrind
 from lbnn.device.compilers import DEFAULT_FLAGS, CompileError
 from lbnn.device.devices import DEVICES, run_model
-from lbnn.device.generated import read_generated
-from lbnn.exporters.c import COptions, footprint, generate, lower
+from lbnn.exporters.c import COptions, footprint, lower
+from lbnn.exporters.c.folder import write_program
 from lbnn.measure import peers
 from lbnn.measure.backends import BACKENDS
 from lbnn.measure.cost import Cost
@@ -56,15 +55,15 @@ def count_backend(name: str, subject: Subject, asked: bool) -> Counted | None:
 def _count_here(name: str, subject: Subject) -> Counted:
     if name not in DEVICES or not callgrind.available():
         return Counted("", Cost())
-    count = partial(callgrind.count, host_toolchain(name), read_generated(subject.folder, NAME), subject.few)
+    count = partial(callgrind.count, host_toolchain(name), subject.generated, subject.few)
     return Counted("", Cost(count(HOST_FLAGS)), Cost(count((*HOST_FLAGS, PLAIN_FLAG))))
 
 
 def _emulate(name: str, subject: Subject) -> Counted:
     profile = name in REFERENCE_DEVICES
-    run = partial(run_model, name, read_generated(subject.folder, NAME), subject.few)
+    run = partial(run_model, name, subject.generated, subject.few)
     result, plain = run(flags=DEVICE_FLAGS, profile=profile), run(flags=(*DEVICE_FLAGS, PLAIN_FLAG))
-    layers = layer_costs(subject.program, subject.folder / f"{NAME}.c", result) if profile else ()
+    layers = layer_costs(subject.program, subject.generated.source, result) if profile else ()
     weight_bytes = footprint(subject.program).weight_bytes
     return Counted(
         FLAGS_TEXT,
@@ -86,10 +85,12 @@ def reference_layer_costs(model: Model) -> tuple[LayerCost, ...]:
     if device is None:
         return ()
     inputs = ordinary_inputs(model)[:COUNTED].reshape(COUNTED, -1)
+    options = COptions(name=NAME)
+    program = lower(model, options)
     with tempfile.TemporaryDirectory() as temporary:
-        folder = write_folder(Path(temporary) / "c", generate(model, COptions(name=NAME)))
+        generated = write_program(program, model, options, Path(temporary) / "c")
         try:
-            result = run_model(device, read_generated(folder, NAME), inputs, flags=DEVICE_FLAGS, profile=True)
+            result = run_model(device, generated, inputs, flags=DEVICE_FLAGS, profile=True)
         except LbnnError:
             return ()
-        return layer_costs(lower(model, COptions(name=NAME)), folder / f"{NAME}.c", result)
+        return layer_costs(program, generated.source, result)

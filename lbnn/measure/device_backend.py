@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lbnn.base.files import write_folder
 from lbnn.device.devices import run_model
-from lbnn.device.generated import read_generated
-from lbnn.exporters.c import COptions, footprint, generate, lower
+from lbnn.exporters.c import COptions, footprint, lower
+from lbnn.exporters.c.folder import write_program
 from lbnn.measure.cost import Cost
 from lbnn.measure.parity import Outcome
 from lbnn.measure.samples import Samples
@@ -23,16 +23,17 @@ def run_device(
 ) -> Outcome:
     """The exported C, compiled for a device and run there; `runtime` replaces the C runtime's headers."""
     options = COptions(name="model", input_variance=samples.var is not None, weights=weights)
-    files: dict[str, Any] = dict(generate(model, options))
-    if runtime is not None:
-        files |= {path.name: path.read_bytes() for path in runtime.glob("*.h") if path.name in files}
+    program = lower(model, options)
     inputs = samples.mean.reshape(len(samples), -1)
     spread = None if samples.var is None else samples.var.reshape(len(samples), -1)
     with tempfile.TemporaryDirectory() as folder:
-        written = read_generated(write_folder(Path(folder) / "c", files), "model", options.input_variance)
+        written = write_program(program, model, options, Path(folder) / "c")
+        if runtime is not None:
+            for header in written.folder.glob("lbnn*.h"):
+                shutil.copy(runtime / header.name, header)
         result = run_model(device, written, inputs, spread)
     mean, var = (np.where(result.status[:, None] == 0, part, np.nan) for part in (result.mean, result.variance))
-    return Outcome(mean, var, device_cost(result, footprint(lower(model, options)).weight_bytes))
+    return Outcome(mean, var, device_cost(result, footprint(program).weight_bytes))
 
 
 def device_cost(result: Any, weight_bytes: int) -> Cost:

@@ -49,7 +49,7 @@ def _onnx(subject: Subject) -> Binder:
 
 
 def _iree(subject: Subject) -> Binder:
-    folder = Path(tempfile.mkdtemp(dir=subject.folder.parent))
+    folder = Path(tempfile.mkdtemp(dir=subject.generated.folder.parent))
     return lambda inputs: ("its own benchmark, 1 thread", peers.iree_clock(subject.onnx, len(inputs), folder))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lbnn.base.arrays import Floats
-from lbnn.exporters.c import COptions, lower
+from lbnn.device.generated import GeneratedModel
 from lbnn.exporters.c.program import Program
 from lbnn.graph.passes import prepare
 from lbnn.measure.samples import input_scale
@@ -27,13 +27,9 @@ class Subject:
 
     path: Path
     model: Model
-    folder: Path
+    program: Program
+    generated: GeneratedModel
     inputs: Floats
-
-    @cached_property
-    def program(self) -> Program:
-        """What the generated C says."""
-        return lower(self.model, COptions(name=NAME))
 
     @cached_property
     def onnx(self) -> Any:
