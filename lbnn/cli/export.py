@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -37,5 +36,7 @@ def export_command(model: Path, target: str, out: Path | None, name: str | None,
 
 def command_line() -> str:
     """The command as typed, for banners: file names without their folders, so that output does not depend on them."""
+    import shlex
+
     words = [Path(word).name if "/" in word else word for word in sys.argv[1:]]
     return shlex.join(["lbnn", *words])
