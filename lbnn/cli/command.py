@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,4 +30,6 @@ def split_names(text: str | None) -> list[str] | None:
 
 def print_json(data: Any) -> None:
     """One JSON object on stdout."""
+    import json
+
     print(json.dumps(data, indent=2))
