@@ -10,7 +10,7 @@ from lbnn.graph import INPUT, Graph
 WIDTH, BOX, GAP = 300, 42, 18  # pixels: a box and the space below it
 LANE = 14  # pixels between lines that pass boxes
 MOST_NODES = 80
-LONGEST = 34  # characters of a name or an operator in a box
+LONGEST_LABEL = 34  # characters of a name or an operator in a box
 
 
 def draw_graph(graph: Graph) -> str:
@@ -57,4 +57,4 @@ def _lines(graph: Graph, place: Mapping[str, int]) -> tuple[list[str], int]:
 
 
 def _text(text: str) -> str:
-    return escape(text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}...")
+    return escape(text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 3]}...")

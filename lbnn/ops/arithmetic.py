@@ -35,7 +35,7 @@ def weighted_point(products: Callable[[Use], int]) -> Callable[[Use], int]:
     return lambda use: 2 * products(use) + prod(use.inputs[0])
 
 
-def windows(use: Use, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape) -> int:
+def pairs_inside(use: Use, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape) -> int:
     """Pairs of a position and a tap inside the image: products with padding need not be computed."""
     axes = zip(use.inputs[0][1:], use.output[1:], kernel, stride, padding, dilation, strict=True)
     return prod(_taps(*axis) for axis in axes)

@@ -11,7 +11,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.ops import arithmetic
 from lbnn.ops.attributes import boolean, integers
-from lbnn.ops.memory import Memory
+from lbnn.ops.memory import MemoryUse
 from lbnn.ops.namespace import AxisFactors, Namespace, Shape, Window
 from lbnn.ops.table import Op, Sample, Use, register_forms
 
@@ -119,7 +119,7 @@ def _oracle(x: Any, kernel_size: Shape, stride: Shape, padding: Shape, ceil_mode
 def _sums(use: Use) -> int:
     """A sum and a product by 1/n or 1/n^2 in each window."""
     kernel, stride, padding = (use.attrs[key] for key in ("kernel_size", "stride", "padding"))
-    return use.output[0] * arithmetic.windows(use, kernel, stride, padding, (1,) * len(kernel))
+    return use.output[0] * arithmetic.pairs_inside(use, kernel, stride, padding, (1,) * len(kernel))
 
 
 def _samples() -> tuple[Sample, ...]:
@@ -148,7 +148,7 @@ register_forms(
         kind="multilinear",
         samples=_samples(),
         arithmetic=lambda use: 2 * _sums(use),
-        memory=Memory(shrinks=lambda attrs: not any(attrs["padding"])),
+        memory=MemoryUse(shrinks=lambda attrs: not any(attrs["padding"])),
         attributes={
             "kernel_size": integers,
             "stride": integers,

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
-from lbnn.ops.arithmetic import weighted, weighted_point, windows
+from lbnn.ops.arithmetic import pairs_inside, weighted, weighted_point
 from lbnn.ops.attributes import integer, integers
 from lbnn.ops.memory import OWN
 from lbnn.ops.namespace import Namespace, Shape
@@ -95,7 +95,7 @@ def _products(use: Use) -> int:
     """Pairs of a weight and an input inside the image."""
     out, inputs, *kernel = use.params["weight"].shape
     geometry = (use.attrs[key] for key in ("stride", "padding", "dilation"))
-    return int(out * inputs * windows(use, tuple(kernel), *geometry))
+    return int(out * inputs * pairs_inside(use, tuple(kernel), *geometry))
 
 
 def _sample(x: Shape, weight: Shape, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1) -> Sample:

@@ -11,7 +11,7 @@ MEAN, VAR = "mean", "var"
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryUse:
     """Where a result may lie; the default is memory of its own.
 
     `in_place`: positions of inputs that it may overwrite where nothing else needs them. `shrinks`: the first input
@@ -28,5 +28,5 @@ class Memory:
     stored: bool = False
 
 
-OWN = Memory()
-IN_PLACE = Memory(in_place=(0,))
+OWN = MemoryUse()
+IN_PLACE = MemoryUse(in_place=(0,))

@@ -13,7 +13,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.ops.arithmetic import each, none
 from lbnn.ops.attributes import integer, pairs
-from lbnn.ops.memory import MEAN, OWN, VAR, Memory
+from lbnn.ops.memory import MEAN, OWN, VAR, MemoryUse
 from lbnn.ops.namespace import Namespace, Shape
 from lbnn.ops.table import Op, Sample, register, register_forms
 
@@ -119,7 +119,7 @@ register_forms(
         kind="multilinear",
         samples=(Sample(((2, 2, 2),)), Sample(((3,),))),
         arithmetic=none,
-        memory=Memory(aliases=((MEAN, 0, MEAN), (VAR, 0, VAR))),
+        memory=MemoryUse(aliases=((MEAN, 0, MEAN), (VAR, 0, VAR))),
         identity=lambda use: len(use.inputs[0]) == 1,
     ),
     flatten_point,
@@ -152,7 +152,7 @@ _ADD = Op(
     kind="multilinear",
     samples=(Sample(((2, 3), (2, 3))),),
     arithmetic=each(2),
-    memory=Memory(in_place=(0, 1)),
+    memory=MemoryUse(in_place=(0, 1)),
     arity=2,
     mixed_form="shift",
 )
@@ -163,7 +163,7 @@ register(
         name="shift",
         formula=shift,
         arithmetic=each(1),
-        memory=Memory(in_place=(0,), aliases=((VAR, 0, VAR),)),
+        memory=MemoryUse(in_place=(0,), aliases=((VAR, 0, VAR),)),
         form_of="add",
         mixed_form=None,
     )
@@ -180,7 +180,7 @@ register_forms(
             Sample(((1, 2), (1, 1), (1, 3)), {}, {"axis": 1}),
         ),
         arithmetic=none,
-        memory=Memory(joins=True),
+        memory=MemoryUse(joins=True),
         attributes={"axis": integer},
         arity=None,
         identity=lambda use: len(use.inputs) == 1,
@@ -197,7 +197,7 @@ register(
         kind="multilinear",
         samples=(Sample(((3,),)),),
         arithmetic=none,
-        memory=Memory(aliases=((MEAN, 0, MEAN),)),
+        memory=MemoryUse(aliases=((MEAN, 0, MEAN),)),
         point_inputs=True,
     )
 )
@@ -210,7 +210,7 @@ register(
         kind="multilinear",
         samples=(Sample((), {"value": (2, 3)}),),
         arithmetic=none,
-        memory=Memory(stored=True),
+        memory=MemoryUse(stored=True),
         constants=("value",),
         arity=0,
         point_inputs=True,

@@ -13,7 +13,7 @@ from typing import Any
 
 from lbnn.base.errors import LbnnError
 from lbnn.ops.attributes import Attribute
-from lbnn.ops.memory import Memory
+from lbnn.ops.memory import MemoryUse
 from lbnn.ops.namespace import Shape
 
 ShapeRule = Callable[..., Shape]
@@ -69,7 +69,7 @@ class Op:
     kind: str
     samples: tuple[Sample, ...]
     arithmetic: Callable[[Use], int]
-    memory: Memory
+    memory: MemoryUse
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     gaussian: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()

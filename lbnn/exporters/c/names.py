@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable
 
-LONGEST = 40
+LONGEST_NAME = 40
 """Room for a prefix or a suffix within the 63 characters that C99 compilers must tell apart."""
 
 _KEYWORDS = """
@@ -37,8 +37,8 @@ def identifier(text: str, prefix: str = "model", taken: Collection[str] = ()) ->
     name = re.sub(r"[^A-Za-z0-9]+", "_", ascii_text).strip("_") or _digest(text, prefix)
     if name[0].isdigit() or name.lower() in RESERVED or name.lower().startswith("lbnn"):
         name = f"{prefix}_{name}"
-    if len(name) > LONGEST:
-        name = _digest(text, name[: LONGEST - 9].rstrip("_"))
+    if len(name) > LONGEST_NAME:
+        name = _digest(text, name[: LONGEST_NAME - 9].rstrip("_"))
     return _unique(name, {other.lower() for other in taken})
 
 

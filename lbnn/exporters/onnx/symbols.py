@@ -21,7 +21,7 @@ BATCH = "N"
 """The name of the batch axis."""
 
 Extents = tuple[int | str, ...]
-Constant = np.ndarray[Any, Any] | float | int
+Number = np.ndarray[Any, Any] | float | int
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Symbol:
             return self.name
         return self.recorder.node("Mul", [self.name, self.recorder.constant(self.factor)])
 
-    def __mul__(self, other: Symbol | Constant) -> Symbol:
+    def __mul__(self, other: Symbol | Number) -> Symbol:
         if not isinstance(other, Symbol):
             return self._times_constant(np.asarray(other, dtype=np.float64))
         name = self.recorder.node("Mul", [self.name, other.name])
@@ -61,13 +61,13 @@ class Symbol:
         name = self.recorder.node("Mul", [self.name, self.recorder.constant(constant * self.factor)])
         return Symbol(self.recorder, name, broadcast(self.shape, constant.shape))
 
-    def __add__(self, other: Symbol | Constant) -> Symbol:
+    def __add__(self, other: Symbol | Number) -> Symbol:
         return self._sum("Add", other)
 
-    def __sub__(self, other: Symbol | Constant) -> Symbol:
+    def __sub__(self, other: Symbol | Number) -> Symbol:
         return self._sum("Sub", other if isinstance(other, Symbol) else -np.asarray(other))
 
-    def __rsub__(self, other: Constant) -> Symbol:
+    def __rsub__(self, other: Number) -> Symbol:
         name = self.recorder.node("Sub", [self.recorder.constant(other), self.tensor()])
         return Symbol(self.recorder, name, broadcast(self.shape, np.shape(other)))
 
@@ -78,7 +78,7 @@ class Symbol:
     __rmul__ = __mul__
     __radd__ = __add__
 
-    def _sum(self, op: str, other: Symbol | Constant) -> Symbol:
+    def _sum(self, op: str, other: Symbol | Number) -> Symbol:
         """A sum or difference; one with zeros is no node, and a factor common to both sides stays outside."""
         if not isinstance(other, Symbol):
             return self._plus_constant(np.asarray(other, dtype=np.float64))
