@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import lbnn.nn as bnn
 from lbnn.base.errors import LbnnError
 from lbnn.model.network import build_layer
-from lbnn.nn.base import default_sigma, inverse_softplus
+from lbnn.nn.base import Layer, default_sigma, inverse_softplus
 
 RELATIVE_SIGMA = 0.1
 """Without `sigma`, the weights of a layer get this fraction of their root mean square as standard deviation."""
@@ -99,13 +99,6 @@ def _conv(module: nn.Conv1d | nn.Conv2d, sigma: float | None) -> nn.Module:
     return _weighted("conv", {name: getattr(module, name) for name in names}, module, sigma)
 
 
-def _avg_pool(module: nn.AvgPool1d | nn.AvgPool2d, sigma: float | None) -> nn.Module:
-    if getattr(module, "divisor_override", None) is not None:
-        raise LbnnError("divisor_override is not supported; put an lbnn.nn.Affine behind the pool")
-    kind: type[nn.Module] = bnn.AvgPool1d if isinstance(module, nn.AvgPool1d) else bnn.AvgPool2d
-    return kind(module.kernel_size, module.stride, module.padding, module.ceil_mode, module.count_include_pad)
-
-
 def _batch_norm(module: nn.BatchNorm1d | nn.BatchNorm2d, sigma: float | None) -> nn.Module:
     if module.running_mean is None or module.running_var is None or module.momentum is None:
         raise LbnnError("batch norm without running statistics and momentum is not supported")
@@ -129,24 +122,23 @@ def _identity(module: nn.Module, sigma: float | None) -> nn.Module:
     return nn.Identity()
 
 
+def _layer(kind: type[Layer]) -> Callable[[Any, float | None], nn.Module]:
+    return lambda module, sigma: kind.like(module)
+
+
+_CLASSES = [kind for kind in map(bnn.__dict__.get, bnn.__all__) if isinstance(kind, type) and issubclass(kind, Layer)]
+
 COUNTERPARTS: dict[type[nn.Module], Callable[[Any, float | None], nn.Module]] = {
+    **{kind.counterpart: _layer(kind) for kind in _CLASSES if kind.counterpart is not None},
     nn.Linear: _linear,
     nn.Conv1d: _conv,
     nn.Conv2d: _conv,
-    nn.ReLU: lambda module, sigma: bnn.ReLU(),
-    nn.LeakyReLU: lambda module, sigma: bnn.LeakyReLU(module.negative_slope),
-    nn.AvgPool1d: _avg_pool,
-    nn.AvgPool2d: _avg_pool,
-    nn.AdaptiveAvgPool1d: lambda module, sigma: bnn.AdaptiveAvgPool1d(module.output_size),
-    nn.AdaptiveAvgPool2d: lambda module, sigma: bnn.AdaptiveAvgPool2d(module.output_size),
     nn.BatchNorm1d: _batch_norm,
     nn.BatchNorm2d: _batch_norm,
-    nn.ZeroPad1d: lambda module, sigma: bnn.ZeroPad1d(module.padding),
-    nn.ZeroPad2d: lambda module, sigma: bnn.ZeroPad2d(module.padding),
     nn.Flatten: _flatten,
     nn.Identity: _identity,
     nn.Dropout: _identity,
     nn.Dropout1d: _identity,
     nn.Dropout2d: _identity,
 }
-"""How each torch layer becomes one of lbnn."""
+"""How each torch layer becomes one of lbnn: as its class says, or by a function that takes its weights."""

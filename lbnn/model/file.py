@@ -20,7 +20,7 @@ from lbnn.base.errors import LbnnError, one_line
 from lbnn.base.files import write_file
 from lbnn.base.version import __version__
 from lbnn.graph import INPUT, Graph, GraphBuilder, Node, Param
-from lbnn.model.network import LAYERS, TRAINED, Network, Step, build_layer
+from lbnn.model.network import TRAINED, Network, Step, build_layer
 from lbnn.model.params import NO_BIAS, exact, gaussian
 from lbnn.model.schema import FORMAT, MAX_ELEMENTS, MAX_NAME, VERSION, Saved, SavedNode, parse, plain, text
 from lbnn.model.trace import record
@@ -269,11 +269,4 @@ def _layer(node: SavedNode, tensors: Mapping[str, Tensor], held: dict[tuple[str,
         trained, tensor = key in TRAINED, tensors[name].clone()
         held.setdefault((name, trained), nn.Parameter(tensor) if trained else tensor)
     own = {key: held[name, key in TRAINED] for key, name in node.params.items()}
-    return build_layer(_general(node.op), {**node.attrs, **node.training}, own)
-
-
-def _general(op: str) -> str:
-    """The operator that a layer is made for; a layer picks its form for known values itself."""
-    if op in LAYERS:
-        return op
-    return next(name for name in LAYERS if ops.find(name).point_form == op)
+    return build_layer(ops.find(node.op).general, {**node.attrs, **node.training}, own)

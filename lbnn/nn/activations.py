@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
+
+from torch import nn
 
 from lbnn.base.errors import LbnnError
 from lbnn.nn.base import Layer
@@ -13,6 +15,8 @@ class LeakyReLU(Layer):
     """Leaky-ReLU by exact moments, or in the paper's form with |E|/sigma clamped to `clamp`."""
 
     op = "leaky_relu"
+    loads = ("leaky_relu", "leaky_relu_clamped")
+    counterpart: ClassVar[type[nn.Module] | None] = nn.LeakyReLU
 
     def __init__(self, negative_slope: float = 0.01, clamp: float | None = None) -> None:
         super().__init__()
@@ -38,6 +42,8 @@ class LeakyReLU(Layer):
 
 class ReLU(LeakyReLU):
     """ReLU: leaky-ReLU with slope 0."""
+
+    counterpart = nn.ReLU
 
     def __init__(self, clamp: float | None = None) -> None:
         super().__init__(0.0, clamp)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
@@ -21,9 +22,31 @@ Signal = Any
 
 
 class Layer(nn.Module):
-    """A layer that is one operator. Subclasses say which, and give its attributes and parameters."""
+    """A layer that is one operator. Subclasses say which, and give its attributes and parameters.
+
+    `loads` are the operators of a file that become this layer: its own, where a class does not say otherwise.
+    `counterpart` is the torch layer that it stands for.
+    """
 
     op: ClassVar[str]
+    loads: ClassVar[tuple[str, ...]] = ()
+    counterpart: ClassVar[type[nn.Module] | None] = None
+
+    def __init_subclass__(cls) -> None:
+        own = vars(cls)
+        cls.loads = own.get("loads", (cls.op,) if "op" in own else ())
+        cls.counterpart = own.get("counterpart")
+
+    @classmethod
+    def from_file(cls, attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
+        """The layer of a node with these attributes; the tensors become its parameters afterwards."""
+        return cls(**attrs)
+
+    @classmethod
+    def like(cls, module: nn.Module) -> Layer:
+        """The layer that stands for a torch layer: arguments of the same names."""
+        names = inspect.signature(cls).parameters
+        return cls(**{name: getattr(module, name) for name in names if hasattr(module, name)})
 
     def attrs(self, *shapes: Shape) -> dict[str, Any]:
         """The operator's attributes, for inputs of these shapes (without the batch axis)."""

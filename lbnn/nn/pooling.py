@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from torch import Tensor, nn
 
 from lbnn.base.errors import LbnnError
 from lbnn.nn.base import Layer
@@ -35,6 +38,18 @@ class _AvgPool(Layer):
         names = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
         return {name: getattr(self, name) for name in names}
 
+    @classmethod
+    def from_file(cls, attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
+        """As many axes as the window has."""
+        return AvgPool1d(**attrs) if len(attrs["kernel_size"]) == 1 else AvgPool2d(**attrs)
+
+    @classmethod
+    def like(cls, module: nn.Module) -> Layer:
+        """A pool that divides by what it counts, as ours do."""
+        if getattr(module, "divisor_override", None) is not None:
+            raise LbnnError("divisor_override is not supported; put an lbnn.nn.Affine behind the pool")
+        return super().like(module)
+
     def extra_repr(self) -> str:
         """As torch prints its own."""
         return ", ".join(f"{key}={value}" for key, value in self.attrs().items())
@@ -43,12 +58,14 @@ class _AvgPool(Layer):
 class AvgPool1d(_AvgPool):
     """`torch.nn.AvgPool1d`."""
 
+    counterpart = nn.AvgPool1d
     rank = 1
 
 
 class AvgPool2d(_AvgPool):
     """`torch.nn.AvgPool2d`."""
 
+    counterpart = nn.AvgPool2d
     rank = 2
 
 
@@ -56,6 +73,7 @@ class _GlobalAvgPool(Layer):
     """Adaptive average pooling to one element per channel."""
 
     op = "avg_pool"
+    loads = ()
 
     def __init__(self, output_size: IntOrTuple = 1) -> None:
         super().__init__()
@@ -73,6 +91,10 @@ class _GlobalAvgPool(Layer):
 class AdaptiveAvgPool1d(_GlobalAvgPool):
     """`torch.nn.AdaptiveAvgPool1d(1)`."""
 
+    counterpart = nn.AdaptiveAvgPool1d
+
 
 class AdaptiveAvgPool2d(_GlobalAvgPool):
     """`torch.nn.AdaptiveAvgPool2d(1)`."""
+
+    counterpart = nn.AdaptiveAvgPool2d

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -29,6 +30,11 @@ class Affine(Layer):
     def op_params(self) -> dict[str, Any]:
         """Scale and shift."""
         return {"scale": self.scale, "shift": self.shift}
+
+    @classmethod
+    def from_file(cls, attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
+        """Any scale: that of the file takes its place."""
+        return cls(0.0)
 
 
 class Standardize(Affine):
@@ -70,6 +76,11 @@ class BatchNorm(Layer):
     def op_params(self) -> dict[str, Any]:
         """Scale, shift and the running statistics."""
         return {name: getattr(self, name) for name in ("weight", "bias", "running_mean", "running_var")}
+
+    @classmethod
+    def from_file(cls, attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
+        """As many channels as there are scales."""
+        return cls(len(tensors["weight"]), **attrs)
 
     def forward(self, *inputs: Signal) -> Signal:
         """Batch statistics while training, running ones otherwise."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lbnn.base.errors import LbnnError
 from lbnn.nn.base import Layer, Signal
@@ -34,16 +35,24 @@ class _ZeroPad(Layer):
         """(before, after) for each spatial axis."""
         return {"padding": self.padding}
 
+    @classmethod
+    def from_file(cls, attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
+        """Amounts in torch's order; as many axes as there are pairs."""
+        amounts = tuple(amount for pair in reversed(attrs["padding"]) for amount in pair)
+        return ZeroPad1d(amounts) if len(amounts) == 2 else ZeroPad2d(amounts)
+
 
 class ZeroPad1d(_ZeroPad):
     """`torch.nn.ZeroPad1d`."""
 
+    counterpart = nn.ZeroPad1d
     rank = 1
 
 
 class ZeroPad2d(_ZeroPad):
     """`torch.nn.ZeroPad2d`."""
 
+    counterpart = nn.ZeroPad2d
     rank = 2
 
 
@@ -68,6 +77,11 @@ class Concat(Layer):
         """The axis, counted without the batch axis."""
         return {"axis": self.dim - 1}
 
+    @classmethod
+    def from_file(cls, attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
+        """The axis, counted with the batch axis."""
+        return cls(attrs["axis"] + 1)
+
 
 class Constant(Layer):
     """A known value that is part of the model: the same for each sample of the batch that it is called with."""
@@ -82,6 +96,11 @@ class Constant(Layer):
     def op_params(self) -> dict[str, Any]:
         """The value."""
         return {"value": self.value}
+
+    @classmethod
+    def from_file(cls, attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
+        """Any value: that of the file takes its place."""
+        return cls(0.0)
 
     def forward(self, *inputs: Signal) -> Signal:
         """The value, once for each sample."""

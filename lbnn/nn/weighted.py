@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from torch import Tensor
+
 from lbnn.base.errors import LbnnError
-from lbnn.nn.base import BayesianLayer
+from lbnn.nn.base import BayesianLayer, Layer
 from lbnn.ops import Shape
 
 IntOrTuple = int | tuple[int, ...]
@@ -33,6 +36,12 @@ class Linear(BayesianLayer):
     def extra_repr(self) -> str:
         """As torch prints its own."""
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias_mu is not None}"
+
+    @classmethod
+    def from_file(cls, attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
+        """Sizes from the weight, which is not allocated twice."""
+        out_features, in_features = tensors["weight_mu"].shape
+        return cls(in_features, out_features, "bias_mu" in tensors, device="meta")
 
 
 class _Conv(BayesianLayer):
@@ -77,6 +86,13 @@ class _Conv(BayesianLayer):
         """As torch prints its own."""
         geometry = ", ".join(f"{key}={value}" for key, value in self.attrs().items())
         return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, {geometry}"
+
+    @classmethod
+    def from_file(cls, attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
+        """Sizes from the weight, which is not allocated twice."""
+        kind: type[_Conv] = Conv1d if tensors["weight_mu"].ndim == 3 else Conv2d
+        channels, group, *kernel = tensors["weight_mu"].shape
+        return kind(group * attrs["groups"], channels, tuple(kernel), bias="bias_mu" in tensors, device="meta", **attrs)
 
 
 class Conv1d(_Conv):
