@@ -1,8 +1,9 @@
-/* lbnn_activation.h: leaky-ReLU, max(x, l x) for 0 <= l <= 1, on moments and on points, in place.
+/* lbnn_activation.h: leaky-ReLU, max(x, l x) for 0 <= l <= 1, and |x|, on moments and on points, in place.
  *
  *     lbnn_leaky_relu(mean, var, n, slope)                  exact moments of a Gaussian input
  *     lbnn_leaky_relu_clamped(mean, var, n, slope, clamp)   with E / sigma clamped to +-clamp
  *     lbnn_leaky_relu_point(x, n, slope)                    input without variance
+ *     lbnn_abs(mean, var, n), lbnn_abs_point(x, n)          the absolute value
  *
  * ReLU is slope 0. Compile with -fno-math-errno: sqrtf is then one instruction where there is one.
  */
@@ -94,13 +95,9 @@ LBNN_KERNEL void lbnn_leaky_relu_point(float *x, int n, float slope)
     }
 }
 
-/* The moments of max(a, l a) for a ~ N(E, V). */
-LBNN_KERNEL void lbnn_leaky_relu(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n, float slope)
+/* All elements, one vector after another. */
+LBNN_INLINE void lbnn_leaky_relu_run(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n, float slope)
 {
-    if (!LBNN_VARIANCE) {
-        lbnn_leaky_relu_point(mean, n, slope);
-        return;
-    }
     const lbnn_tail_odd c = lbnn_tail_prepare();
     for (int i = 0; i < n; i += LBNN_LANES) {
         lbnn_moments x;
@@ -112,7 +109,35 @@ LBNN_KERNEL void lbnn_leaky_relu(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT
     }
 }
 
-/* The same in the clamped form. */
+/* The moments of max(a, l a) for a ~ N(E, V). */
+LBNN_KERNEL void lbnn_leaky_relu(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n, float slope)
+{
+    if (LBNN_VARIANCE) {
+        lbnn_leaky_relu_run(mean, var, n, slope);
+    } else {
+        lbnn_leaky_relu_point(mean, n, slope);
+    }
+}
+
+/* |x| */
+LBNN_KERNEL void lbnn_abs_point(float *x, int n)
+{
+    for (int i = 0; i < n; i++) {
+        x[i] = x[i] < 0.0f ? -x[i] : x[i];
+    }
+}
+
+/* The moments of |a| for a ~ N(E, V): those of the leaky-ReLU with the slope -1, where k = 1 on both sides. */
+LBNN_KERNEL void lbnn_abs(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n)
+{
+    if (LBNN_VARIANCE) {
+        lbnn_leaky_relu_run(mean, var, n, -1.0f);
+    } else {
+        lbnn_abs_point(mean, n);
+    }
+}
+
+/* The leaky-ReLU in the clamped form. */
 LBNN_KERNEL void lbnn_leaky_relu_clamped(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n,
                                          float slope, float clamp)
 {

@@ -2,7 +2,7 @@
 
 from torch.nn import Identity, Sequential
 
-from lbnn.nn.activations import LeakyReLU, ReLU
+from lbnn.nn.activations import Abs, LeakyReLU, ReLU
 from lbnn.nn.base import BayesianLayer, Layer
 from lbnn.nn.heads import VarianceHead
 from lbnn.nn.pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d
@@ -11,6 +11,7 @@ from lbnn.nn.structure import Add, Concat, Constant, Flatten, ZeroPad1d, ZeroPad
 from lbnn.nn.weighted import Conv1d, Conv2d, Linear
 
 __all__ = [
+    "Abs",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "Add",

@@ -40,6 +40,12 @@ class LeakyReLU(Layer):
         return ", ".join(f"{key}={value}" for key, value in self.attrs().items())
 
 
+class Abs(Layer):
+    """The absolute value, by exact moments."""
+
+    op = "abs"
+
+
 class ReLU(LeakyReLU):
     """ReLU: leaky-ReLU with slope 0."""
 

@@ -53,7 +53,8 @@ class Op:
     `formula(xp, *inputs, **params, **attrs)` takes Moments or, if `point_inputs`, plain arrays. Parameters in
     `gaussian` arrive as Moments, those in `constants` as arrays. `oracle` is the same operator on plain random
     numbers, f(torch tensors, **attrs); `kind` says how its moments are checked:
-    'multilinear' by enumerating two-point distributions, exact; 'pointwise' by quadrature.
+    'multilinear' by enumerating two-point distributions, exact; 'pointwise' by quadrature between its `kinks`;
+    'moments' by an oracle of mean and variance; 'clamped' by a test of its own.
 
     `arithmetic` is the fewest instructions it takes, `memory` what its result may share, `attributes` how each one is
     read from a file, `training` what its layer needs beside them to train on. `identity` says of a use whether it
@@ -84,6 +85,7 @@ class Op:
     training: Mapping[str, Attribute] = field(default_factory=dict)
     channel_axis: Callable[[int], int] | None = None
     as_affine: Callable[..., tuple[Any, Any]] | None = None
+    kinks: tuple[float, ...] = ()
     tolerance: float = 1e-6  # relative, in float32
 
     @property

@@ -370,6 +370,23 @@ def test_leaky_relu_is_exact_to_float32(kernels: Kernels, slope: float, sigma: f
     assert np.max(np.abs(var - true_var) / true_var) <= 1e-5
 
 
+@pytest.mark.parametrize("sigma", [1e-6, 1.0, 3e4])
+def test_the_absolute_value_is_exact_to_float32(kernels: Kernels, sigma: float) -> None:
+    e, v, true_mean, true_var, _ = exact_leaky_relu(-1.0, sigma)
+    mean, var = e.copy(), v.copy()
+    kernels("lbnn_abs", mean, var, len(mean))
+    assert np.max(np.abs(mean - true_mean) / (np.abs(true_mean) + np.sqrt(true_var))) <= 2e-6
+    assert np.max(np.abs(var - true_var) / true_var) <= 1e-5
+
+
+def test_the_absolute_value_of_a_certain_value_and_of_points_is_the_plain_function(kernels: Kernels) -> None:
+    x = np.array([-3.0, -1e-30, -0.0, 0.0, 1e-30, 2.0, -1e30], np.float32)
+    mean, var, point = x.copy(), np.zeros_like(x), x.copy()
+    kernels("lbnn_abs", mean, var, len(x))
+    kernels("lbnn_abs_point", point, len(x))
+    assert np.array_equal(mean, np.abs(x)) and np.array_equal(point, np.abs(x)) and not var.any()
+
+
 @pytest.mark.parametrize("slope", SLOPES)
 def test_leaky_relu_of_a_certain_value_is_the_plain_function(kernels: Kernels, slope: float) -> None:
     mean = np.array([-3.0, -1e-30, 0.0, 1e-30, 2.0, -1e30, 1e30], np.float32)

@@ -218,6 +218,8 @@ CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_leaky_relu": activation(0.01),
     "lbnn_leaky_relu_clamped": activation(0.01, 3.0),
     "lbnn_leaky_relu_point": pointwise(mixed, INPUTS, 0.1),
+    "lbnn_abs": activation(),
+    "lbnn_abs_point": pointwise(mixed, INPUTS),
     "lbnn_affine": pointwise(mixed, positive, per_channel, per_channel, CHANNELS, INPUTS // CHANNELS),
     "lbnn_affine_point": pointwise(mixed, per_channel, per_channel, CHANNELS, INPUTS // CHANNELS),
     "lbnn_add": pointwise(mixed, positive, mixed, positive, nothing, nothing, INPUTS),

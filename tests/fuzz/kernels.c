@@ -495,6 +495,30 @@ static void fuzz_leaky_relu_point(fuzz *f)
     }
 }
 
+static void fuzz_abs(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 20);
+    const float *e = fuzz_means(f, n), *v = fuzz_variances(f, n);
+    float *mean = fuzz_copy(f, e, n), *var = fuzz_copy(f, v, n);
+    lbnn_abs(mean, var, n);
+    for (int i = 0; i < n; i++) {
+        const moments want = leaky_relu(e[i], v[i], -1.0f);
+        fuzz_mean(f, mean[i], want.mean);
+        fuzz_variance(f, var[i], want.var);
+    }
+}
+
+static void fuzz_abs_point(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 20);
+    const float *x = fuzz_means(f, n);
+    float *out = fuzz_copy(f, x, n);
+    lbnn_abs_point(out, n);
+    for (int i = 0; i < n; i++) {
+        fuzz_mean(f, out[i], real_of(fabsf(x[i])));
+    }
+}
+
 /* ---- pointwise ------------------------------------------------------------------------------------- */
 
 static void fuzz_affine(fuzz *f)
@@ -733,6 +757,8 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_leaky_relu", fuzz_leaky_relu},
     {"lbnn_leaky_relu_clamped", fuzz_leaky_relu_clamped},
     {"lbnn_leaky_relu_point", fuzz_leaky_relu_point},
+    {"lbnn_abs", fuzz_abs},
+    {"lbnn_abs_point", fuzz_abs_point},
     {"lbnn_lift", fuzz_lift},
     {"lbnn_linear", fuzz_linear},
     {"lbnn_linear_point", fuzz_linear_point},

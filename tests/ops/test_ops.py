@@ -87,6 +87,47 @@ def test_shape_rule_is_the_shape_of_the_result(op, index):
     assert mean.shape == var.shape == shape
 
 
+POINTWISE = [case for case in CASES if case[0].kind == "pointwise" and not case[0].point_inputs]
+
+
+@pytest.mark.parametrize(("op", "index"), POINTWISE, ids=case_name)
+def test_pointwise_operator_has_the_moments_of_the_quadrature(op, index):
+    rng, attrs = rng_for(op, index), op.samples[index].attrs
+    mean, var = rng.normal(scale=3.0, size=200), rng.uniform(0.01, 4.0, size=200)
+    got = op.formula(NUMPY, Moments(mean, var), **attrs)
+    for i, (m, v) in enumerate(zip(mean, var, strict=True)):
+        expected = quadrature_moments(lambda a: op.oracle(torch.as_tensor(a), **attrs).numpy(), m, v, list(op.kinks))
+        np.testing.assert_allclose((got.mean[i], got.var[i]), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("op", "index"), POINTWISE, ids=case_name)
+def test_pointwise_operator_without_variance_is_its_point_form(op, index):
+    attrs, x = op.samples[index].attrs, np.array([-1e6, -3.0, -0.0, 0.0, 1e-30, 2.0, 1e6])
+    form, taken = op.at_points(attrs)
+    out = op.formula(NUMPY, Moments(x, np.zeros_like(x)), **attrs)
+    np.testing.assert_array_equal(out.mean, form.formula(NUMPY, x, **taken))
+    assert not out.var.any()
+
+
+@pytest.mark.parametrize(("op", "index"), POINTWISE, ids=case_name)
+def test_pointwise_operator_has_finite_gradients_everywhere(op, index):
+    mean = torch.tensor([-1e4, -3.0, -1e-6, 0.0, 1e-6, 3.0, 1e4]).repeat(4).requires_grad_()
+    var = torch.tensor([0.0, 1e-12, 1.0, 1e6]).repeat_interleave(7).requires_grad_()
+    out = op.formula(TORCH, Moments(mean, var), **op.samples[index].attrs)
+    gradients = torch.autograd.grad((out.mean + out.var).sum(), [mean, var])
+    assert all(bool(torch.isfinite(part).all()) for part in (*out, *gradients))
+
+
+def test_the_absolute_value_in_float32_keeps_its_accuracy_against_50_digits():
+    mean, var = leaky_relu_grid(-1.0)
+    out = OPS["abs"].formula(TORCH, Moments(torch.tensor(mean), torch.tensor(var)))
+    for m, v, got_mean, got_var in zip(mean.tolist(), var.tolist(), out.mean.tolist(), out.var.tolist(), strict=True):
+        with mp.workdps(50):
+            expected_mean, expected_var = kinked_line_moments(m, v, -1)
+            assert abs(got_mean - expected_mean) <= 2e-6 * (abs(expected_mean) + mp.sqrt(expected_var)), (m, v)
+            assert abs(got_var - expected_var) <= 1e-5 * expected_var, (m, v)
+
+
 @pytest.mark.parametrize("name", ["leaky_relu", "leaky_relu_clamped"])
 @pytest.mark.parametrize("slope", [0.0, 0.01, 0.1, 0.3, 1.0])
 def test_leaky_relu_has_the_moments_of_the_quadrature(name, slope):
@@ -204,5 +245,5 @@ def test_shapes_that_do_not_fit_are_named(call, message):
 
 def test_every_operator_names_its_oracle_samples_and_point_form():
     for op in OPS.values():
-        assert op.samples and op.kind in ("multilinear", "pointwise", "moments"), op.name
+        assert op.samples and op.kind in ("multilinear", "pointwise", "moments", "clamped"), op.name
         assert op.point_inputs or op.arity == 0 or op.point_form or op.name == "shift", op.name

@@ -22,8 +22,9 @@
 #define BOX_VAR_LAST BOX_VAR_MOST
 #endif
 
-/* Of no clamp. */
+/* Of no clamp, and of the absolute value. */
 #define UNCLAMPED 0.0f
+#define ABSOLUTE (-1.0f)
 
 static float least(float x, float y)
 {
@@ -34,6 +35,8 @@ static void relu(float mean, float var, float slope, float clamp)
 {
     if (clamp == UNCLAMPED) {
         lbnn_leaky_relu(&mean, &var, 1, slope);
+    } else if (clamp == ABSOLUTE) {
+        lbnn_abs(&mean, &var, 1);
     } else {
         lbnn_leaky_relu_clamped(&mean, &var, 1, slope, clamp);
     }
@@ -94,6 +97,8 @@ static void relu_lengths(float slope, float clamp)
         }
         if (clamp == UNCLAMPED) {
             lbnn_leaky_relu(mean + 9 - n, var + 9 - n, n, slope);
+        } else if (clamp == ABSOLUTE) {
+            lbnn_abs(mean + 9 - n, var + 9 - n, n);
         } else {
             lbnn_leaky_relu_clamped(mean + 9 - n, var + 9 - n, n, slope, clamp);
         }
@@ -125,6 +130,21 @@ void prove_lbnn_leaky_relu_point(void)
     const float slope = Frama_C_float_interval(0.0f, 1.0f);
     any_means(x, 64);
     lbnn_leaky_relu_point(x, Frama_C_int_interval(1, 64), slope);
+    check_means(x, 64);
+}
+
+void prove_lbnn_abs(void)
+{
+    relu_lengths(-1.0f, ABSOLUTE);
+    relu_boxes(LBNN_TAIL_MAX, -1.0f, ABSOLUTE);
+    relu_rest(-1.0f, ABSOLUTE);
+}
+
+void prove_lbnn_abs_point(void)
+{
+    float x[64];
+    any_means(x, 64);
+    lbnn_abs_point(x, Frama_C_int_interval(1, 64));
     check_means(x, 64);
 }
 

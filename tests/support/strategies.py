@@ -116,7 +116,8 @@ def _pad(draw: Any, shape: Shape) -> nn.Module:
 
 @st.composite
 def _activation(draw: Any, shape: Shape) -> nn.Module:
-    return bnn.LeakyReLU(draw(st.sampled_from([0.0, 0.01, 0.1, 0.3, 1.0])))
+    slope = draw(st.sampled_from([0.0, 0.01, 0.1, 0.3, 1.0, None]))
+    return bnn.Abs() if slope is None else bnn.LeakyReLU(slope)
 
 
 @st.composite

@@ -36,7 +36,7 @@ BUILDS = {"8": "-DLBNN_BLOCK=8", "4": "-DLBNN_BLOCK=4", "size": "-DLBNN_OPTIMIZE
 INPUTS = {"finite": ("non-finite", ""), "any bits": ("none", "-DPROVE_ANY_BITS")}
 MODEL_ENTRIES = ("mlp_predict", "cnn_predict")
 # Kernels that are the same code in every build.
-SCALAR = {"lbnn_leaky_relu", "lbnn_leaky_relu_clamped"}
+SCALAR = {"lbnn_abs", "lbnn_leaky_relu", "lbnn_leaky_relu_clamped"}
 # The divisions of the clamped form need the relation between a tail and its moments, which no interval holds.
 NOT_FINITE = {"lbnn_leaky_relu_clamped"}
 # Called for what is left of a block, of which LBNN_OPTIMIZE_SIZE leaves nothing (LBNN_WHOLE_BLOCKS).

@@ -208,6 +208,7 @@ ROWS: Mapping[str, Row] = {
     "avg_pool": Row("lbnn_pool.h", _both("lbnn_avg_pool", "lbnn_avg_pool_2x2"), _avg_pool),
     "leaky_relu": Row("lbnn_activation.h", _both("lbnn_leaky_relu"), _pointwise),
     "leaky_relu_clamped": Row("lbnn_activation.h", ("lbnn_leaky_relu_clamped",), _pointwise),
+    "abs": Row("lbnn_activation.h", _both("lbnn_abs"), _pointwise),
     "affine": Row("lbnn_pointwise.h", _both("lbnn_affine"), _affine),
     "add": Row("lbnn_pointwise.h", tuple(_SUMS.values()), _sum),
     "concat": Row("lbnn_pointwise.h", ("lbnn_concat",), _concat),

@@ -14,6 +14,8 @@ from lbnn.graph import Graph, Node
 # without LBNN_OPTIMIZE_SIZE, but without the compiler's routines for float on cores that have no floating-point unit.
 # tools/bench/measure_kernels.py prints it.
 KERNELS: dict[str, tuple[int, int]] = {
+    "lbnn_abs": (576, 72),
+    "lbnn_abs_point": (46, 24),
     "lbnn_add": (92, 48),
     "lbnn_add_points": (44, 32),
     "lbnn_affine": (154, 64),
