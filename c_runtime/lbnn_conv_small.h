@@ -42,11 +42,12 @@ LBNN_INLINE lbnn_sum lbnn_small_add(lbnn_sum sum, lbnn_input x, float w, float v
     return sum;
 }
 
-/* One pixel of a packed block of `width` output channels, its first tap at (top, left). Gives the block's end. A block
- * is always read as one of 8; outputs that do not exist are computed and not stored. */
+/* One pixel of a packed block of `width` output channels, its first tap at (top, left); the first channel's is element
+ * `to` of the outputs. Gives the block's end. A block is always read as one of 8; outputs that do not exist are computed
+ * and not stored. */
 LBNN_DEFAULT_KERNEL const float *lbnn_small_pixel(const float *in_mean, const float *in_var, const float *w, int width,
-                                                  float *out_mean, float *out_var, const lbnn_conv_small_shape *s,
-                                                  int top, int left)
+                                                  float *out_mean, float *out_var, int to,
+                                                  const lbnn_conv_small_shape *s, int top, int left)
 {
     const int bottom = top + s->kernel_height * s->dilation_height;
     const int right = left + s->kernel_width * s->dilation_width;
@@ -62,7 +63,7 @@ LBNN_DEFAULT_KERNEL const float *lbnn_small_pixel(const float *in_mean, const fl
             do {
                 w += 2 * width;
                 if (x >= 0 && x < columns) {
-                    const lbnn_input input = lbnn_input_load(LBNN_MOMENTS, in_mean + at, in_var + at);
+                    const lbnn_input input = lbnn_input_load(LBNN_MOMENTS, in_mean, in_var, at);
                     v = w + width;
                     LBNN_HOLD(v);
                     a = lbnn_small_add(a, input, w[0], v[0]);
@@ -83,9 +84,8 @@ LBNN_DEFAULT_KERNEL const float *lbnn_small_pixel(const float *in_mean, const fl
     }
     const lbnn_sum sums[LBNN_PACK] = {a, b, c, d, e, f, g, h};
     for (int i = 0; i < width; i++) {
-        lbnn_sum_store(sums[i], out_mean, out_var);
-        out_mean += s->out_height * s->out_width;
-        out_var += s->out_height * s->out_width;
+        lbnn_sum_store(sums[i], out_mean, out_var, to);
+        to += s->out_height * s->out_width;
     }
     return w + 2 * width;
 }
@@ -102,7 +102,7 @@ LBNN_KERNEL void lbnn_conv2d_small(const float *in_mean, const float *in_var, co
             const int width = rest < LBNN_PACK ? rest : LBNN_PACK;
             const float *next = w;
             for (int at = 0; at < plane; at++) {
-                next = lbnn_small_pixel(in_mean, in_var, w, width, out_mean + at, out_var + at, s,
+                next = lbnn_small_pixel(in_mean, in_var, w, width, out_mean, out_var, at, s,
                                         at / s->out_width * s->stride_height - s->padding_height,
                                         at % s->out_width * s->stride_width - s->padding_width);
             }

@@ -23,14 +23,14 @@ LBNN_INLINE void lbnn_linear_block(int kind, const float *in_mean, const float *
     const float *rows = w + 2 * width;
     int o = 0;
     for (; LBNN_WHOLE_BLOCKS ? o < width : o + LBNN_BLOCK <= width; o += LBNN_BLOCK) {
-        const lbnn_sums sums = lbnn_sums_run(lbnn_sums_bias(w + o, width), kind, in_mean, in_var, 1,
+        const lbnn_sums sums = lbnn_sums_run(lbnn_sums_bias(w + o, width), kind, in_mean, in_var, 0, 1,
                                              rows + o, width, in_len);
-        lbnn_sums_store(sums, out_mean + o, out_var + o, 1, width - o);
+        lbnn_sums_store(sums, out_mean, out_var, o, 1, width - o);
     }
     for (; o < width; o++) {
-        const lbnn_sum sum = lbnn_sum_run(lbnn_sum_bias(w + o, width), kind, in_mean, in_var, 1, rows + o,
-                                          width, in_len);
-        lbnn_sum_store(sum, out_mean + o, out_var + o);
+        const lbnn_sum sum = lbnn_sum_run(lbnn_sum_bias(w + o, width), kind, in_mean, in_var, 0, 1,
+                                          rows + o, width, in_len);
+        lbnn_sum_store(sum, out_mean, out_var, o);
     }
 }
 
@@ -47,17 +47,17 @@ LBNN_INLINE void lbnn_linear_four(int kind, const float *in_mean, const float *i
         lbnn_sums c = lbnn_sums_bias(row + 2 * block, LBNN_PACK);
         lbnn_sums d = lbnn_sums_bias(row + 3 * block, LBNN_PACK);
         for (int i = 0; i < in_len; i++) {
-            const lbnn_input x = lbnn_input_load(kind, in_mean + i, in_var + i);
+            const lbnn_input x = lbnn_input_load(kind, in_mean, in_var, i);
             row += 2 * LBNN_PACK;
             a = lbnn_sums_add(a, kind, x, row, LBNN_PACK);
             b = lbnn_sums_add(b, kind, x, row + block, LBNN_PACK);
             c = lbnn_sums_add(c, kind, x, row + 2 * block, LBNN_PACK);
             d = lbnn_sums_add(d, kind, x, row + 3 * block, LBNN_PACK);
         }
-        lbnn_sums_store(a, out_mean + o, out_var + o, 1, LBNN_BLOCK);
-        lbnn_sums_store(b, out_mean + o + LBNN_PACK, out_var + o + LBNN_PACK, 1, LBNN_BLOCK);
-        lbnn_sums_store(c, out_mean + o + 2 * LBNN_PACK, out_var + o + 2 * LBNN_PACK, 1, LBNN_BLOCK);
-        lbnn_sums_store(d, out_mean + o + 3 * LBNN_PACK, out_var + o + 3 * LBNN_PACK, 1, LBNN_BLOCK);
+        lbnn_sums_store(a, out_mean, out_var, o, 1, LBNN_BLOCK);
+        lbnn_sums_store(b, out_mean, out_var, o + LBNN_PACK, 1, LBNN_BLOCK);
+        lbnn_sums_store(c, out_mean, out_var, o + 2 * LBNN_PACK, 1, LBNN_BLOCK);
+        lbnn_sums_store(d, out_mean, out_var, o + 3 * LBNN_PACK, 1, LBNN_BLOCK);
     }
 }
 #endif

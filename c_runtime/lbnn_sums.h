@@ -1,6 +1,6 @@
 /* lbnn_sums.h: the arithmetic inside linear layers and convolutions: sums of products of moments.
  *
- *     x    = lbnn_input_load(kind, mean, var)            one input
+ *     x    = lbnn_input_load(kind, mean, var, at)        one input
  *     sum  = lbnn_sum_bias(row, width)                   one output
  *     sum  = lbnn_sum_add(sum, kind, x, row, width)
  *     sums = lbnn_sums_...                               LBNN_BLOCK outputs, the same input
@@ -49,11 +49,13 @@ typedef struct {
     float mean, var;
 } lbnn_sum;
 
-LBNN_INLINE lbnn_input lbnn_input_load(int kind, const float *mean, const float *var)
+/* Element `at` of an input. Arrays go with an offset here and below: no pointer is computed for an element that
+ * does not exist. */
+LBNN_INLINE lbnn_input lbnn_input_load(int kind, const float *mean, const float *var, int at)
 {
     lbnn_input x;
-    x.e = *mean;
-    x.v = kind == LBNN_MOMENTS ? *var : 0.0f;
+    x.e = mean[at];
+    x.v = kind == LBNN_MOMENTS ? var[at] : 0.0f;
     x.s = kind == LBNN_MOMENTS ? x.v + x.e * x.e : x.e * x.e;
     return x;
 }
@@ -78,11 +80,11 @@ LBNN_INLINE lbnn_sum lbnn_sum_add(lbnn_sum sum, int kind, lbnn_input x, const fl
     return sum;
 }
 
-LBNN_INLINE void lbnn_sum_store(lbnn_sum sum, float *mean, float *var)
+LBNN_INLINE void lbnn_sum_store(lbnn_sum sum, float *mean, float *var, int at)
 {
-    *mean = sum.mean;
+    mean[at] = sum.mean;
     if (LBNN_VARIANCE) {
-        *var = sum.var;
+        var[at] = sum.var;
     }
 }
 
@@ -118,43 +120,43 @@ LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, cons
     return sums;
 }
 
-/* Output i goes to mean[i * step] and var[i * step], for the first n outputs or all if n is larger. */
-LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int step, int n)
+/* Output i goes to element at + i * step, for the first n outputs or all if n is larger. */
+LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int at, int step, int n)
 {
     if (step == 1) {
-        lbnn_lanes_store(mean, sums.mean, n);
+        lbnn_lanes_store(mean + at, sums.mean, n);
         if (LBNN_VARIANCE) {
-            lbnn_lanes_store(var, sums.var, n);
+            lbnn_lanes_store(var + at, sums.var, n);
         }
         return;
     }
     for (int i = 0; i < LBNN_BLOCK && i < n; i++) {
         const lbnn_sum sum = {sums.mean[i], sums.var[i]};
-        lbnn_sum_store(sum, mean + i * step, var + i * step);
+        lbnn_sum_store(sum, mean, var, at + i * step);
     }
 }
 
 #else
 
-/* Four sums: of neighbouring outputs here, of neighbouring pixels in lbnn_conv.h. */
+/* Four sums: of neighbouring outputs here, of neighbouring pixels in lbnn_conv_four.h. */
 typedef struct {
     lbnn_sum a, b, c, d;
 } lbnn_four;
 
-/* Sum i goes to mean[i * step] and var[i * step], for the first n or all if n is larger. */
-LBNN_INLINE void lbnn_four_store(lbnn_four sums, float *mean, float *var, int step, int n)
+/* Sum i goes to element at + i * step, for the first n or all if n is larger. */
+LBNN_INLINE void lbnn_four_store(lbnn_four sums, float *mean, float *var, int at, int step, int n)
 {
     if (n > 0) {
-        lbnn_sum_store(sums.a, mean, var);
+        lbnn_sum_store(sums.a, mean, var, at);
     }
     if (n > 1) {
-        lbnn_sum_store(sums.b, mean + step, var + step);
+        lbnn_sum_store(sums.b, mean, var, at + step);
     }
     if (n > 2) {
-        lbnn_sum_store(sums.c, mean + 2 * step, var + 2 * step);
+        lbnn_sum_store(sums.c, mean, var, at + 2 * step);
     }
     if (n > 3) {
-        lbnn_sum_store(sums.d, mean + 3 * step, var + 3 * step);
+        lbnn_sum_store(sums.d, mean, var, at + 3 * step);
     }
 }
 
@@ -203,42 +205,36 @@ LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, cons
     return sums;
 }
 
-/* Output i goes to mean[i * step] and var[i * step], for the first n outputs or all if n is larger. */
-LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int step, int n)
+/* Output i goes to element at + i * step, for the first n outputs or all if n is larger. */
+LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int at, int step, int n)
 {
-    lbnn_four_store(sums.low, mean, var, step, n);
+    lbnn_four_store(sums.low, mean, var, at, step, n);
 #if LBNN_BLOCK == 8
-    lbnn_four_store(sums.high, mean + 4 * step, var + 4 * step, step, n - 4);
+    lbnn_four_store(sums.high, mean, var, at + 4 * step, step, n - 4);
 #endif
 }
 
 #endif
 
-/* ---- runs: n inputs, `step` apart, times n rows ------------------------------------------------- */
+/* ---- runs: n inputs from `at`, `step` apart, times n rows --------------------------------------- */
 
-LBNN_INLINE lbnn_sums lbnn_sums_run(lbnn_sums sums, int kind, const float *mean, const float *var, int step,
+LBNN_INLINE lbnn_sums lbnn_sums_run(lbnn_sums sums, int kind, const float *mean, const float *var, int at, int step,
                                     const float *row, int width, int n)
 {
     for (; n > 0; n--) {
-        sums = lbnn_sums_add(sums, kind, lbnn_input_load(kind, mean, var), row, width);
-        mean += step;
-        var += step;
+        sums = lbnn_sums_add(sums, kind, lbnn_input_load(kind, mean, var, at), row, width);
+        at += step;
         row += 2 * width;
-#ifdef LBNN_OPTIMIZE_SIZE /* at -Os: a fifth less instructions in a convolution */
-        LBNN_HOLD(mean);
-        LBNN_HOLD(var);
-#endif
     }
     return sums;
 }
 
-LBNN_INLINE lbnn_sum lbnn_sum_run(lbnn_sum sum, int kind, const float *mean, const float *var, int step,
+LBNN_INLINE lbnn_sum lbnn_sum_run(lbnn_sum sum, int kind, const float *mean, const float *var, int at, int step,
                                   const float *row, int width, int n)
 {
     for (; n > 0; n--) {
-        sum = lbnn_sum_add(sum, kind, lbnn_input_load(kind, mean, var), row, width);
-        mean += step;
-        var += step;
+        sum = lbnn_sum_add(sum, kind, lbnn_input_load(kind, mean, var, at), row, width);
+        at += step;
         row += 2 * width;
     }
     return sum;

@@ -43,6 +43,10 @@ def test_a_kernel_has_no_alarm(goal: prove.Goal) -> None:
 # kernel, inputs, header, text, fault, what EVA must say
 FAULTS = {
     "one input too many": ("lbnn_linear", "finite", "lbnn_sums.h", "n > 0; n--", "n >= 0; n--", "mem_access"),
+    "a pointer before the array, never followed": (
+        *("lbnn_conv2d_3x3", "finite", "lbnn_conv_four.h"),
+        *("lbnn_input_edge(kind, mean, var, -1,", "lbnn_input_edge(kind, mean - 1, var - 1, 0,", "pointer_value"),
+    ),
     "one output too few": ("lbnn_copy", "finite", "lbnn_pointwise.h", "i < n; i++", "i < n - 1; i++", "initialized"),
     "an unguarded conversion": (
         *("lbnn_variance_head", "any bits", "lbnn_math.h"),

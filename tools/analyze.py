@@ -43,7 +43,7 @@ DEVIATIONS = {
     "misra-c2012-15.5": "arguments are checked first, and a function that cannot go on returns",
     "misra-c2012-17.7": "memcpy and printf return nothing that is needed",
     "misra-c2012-17.8": "pointers and counts that are arguments advance in place, which saves registers",
-    "misra-c2012-18.4": "packed weights are walked with pointers; EVA proves that accesses stay inside",
+    "misra-c2012-18.4": "packed weights are walked with pointers; EVA proves that they stay inside",
     "misra-c2012-20.5": "#undef ends the life of the macro that reads the list of status codes",
     "misra-c2012-20.7": "a macro's argument that is a name cannot stand in parentheses",
     "misra-c2012-21.6": "only example_main.c prints",

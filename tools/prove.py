@@ -45,6 +45,7 @@ OPTIONS = (
     *("-eva-precision", "0", "-eva-auto-loop-unroll", "2000", "-eva-slevel", "20000"),
     *("-eva-slevel-function", "lbnn_leaky_relu_point:0", "-eva-subdivide-non-linear", "8"),
     *("-machdep", "gcc_x86_32", "-eva-no-show-progress", "-no-unicode"),
+    "-warn-invalid-pointer",  # also where a pointer outside of its array is computed and never followed
 )
 PROVED = {"Valid", "Considered valid", "Dead"}
 
