@@ -27,21 +27,24 @@ LBNN_INLINE lbnn_input lbnn_input_tap(int kind, int edge, const float *mean, con
     return edge && (column < 0 || column >= columns) ? zero : lbnn_input_load(kind, mean, var, row + column);
 }
 
-/* Four pixels share a weight, and four sums are on their way at a time instead of one. */
+/* One part of the sums of four pixels: they share a weight, and four sums are on their way at a time instead of one. */
 LBNN_INLINE lbnn_pixels lbnn_conv_pixels(int kind, int edge, const float *in_mean, const float *in_var,
-                                         const float *w, int width, const lbnn_conv_shape *s, int channels,
+                                         const float *w, int width, const lbnn_conv_shape *s, lbnn_part part,
                                          lbnn_span y, int column)
 {
     const int columns = s->in_width;
     const int step = s->stride_width;
-    const lbnn_sums bias = lbnn_sums_bias(w, width);
-    lbnn_pixels sums = {bias, bias, bias, bias};
-    for (int c = 0; c < channels; c++) {
+    const lbnn_span whole = {0, 0, s->kernel_width};
+    const lbnn_sums start = lbnn_sums_bias(lbnn_sums_start(w, part.first > 0), width);
+    lbnn_pixels sums = {start, start, start, start};
+    for (int c = part.channel; c < part.channels; c++) {
         for (int k = 0; k < y.count; k++) {
             const int from = (c * s->in_height + y.start + k * s->dilation_height) * columns;
-            const float *row = w + 2 * width * ((c * s->kernel_height + y.first + k) * s->kernel_width + 1);
-            int x = column;
-            for (int t = 0; t < s->kernel_width; t++) {
+            const int number = (c * s->kernel_height + y.first + k) * s->kernel_width;
+            const lbnn_span taps = lbnn_span_in(whole, part, number, s->dilation_width);
+            const float *row = w + 2 * width * (number + taps.first + 1);
+            int x = column + taps.start;
+            for (int t = 0; t < taps.count; t++) {
                 const lbnn_input xa = lbnn_input_tap(kind, edge, in_mean, in_var, from, x, columns);
                 const lbnn_input xb = lbnn_input_tap(kind, edge, in_mean, in_var, from, x + step, columns);
                 const lbnn_input xc = lbnn_input_tap(kind, edge, in_mean, in_var, from, x + 2 * step, columns);
@@ -58,44 +61,58 @@ LBNN_INLINE lbnn_pixels lbnn_conv_pixels(int kind, int edge, const float *in_mea
     return sums;
 }
 
-/* One row of a block of output channels, which begins at element `to` of the outputs, four pixels at a time; the last
- * four may overlap those before. */
+/* One row of a block of output channels, which begins at element `to` of the outputs, four pixels at a time and part
+ * after part; the last four may overlap those before. */
 LBNN_INLINE void lbnn_conv_row_four(int kind, const float *in_mean, const float *in_var, const float *w, int width,
                                     int outputs, float *out_mean, float *out_var, int to, const lbnn_conv_shape *s,
                                     int channels, lbnn_span y)
 {
     const int plane = s->out_height * s->out_width;
     const int reach = 3 * s->stride_width + (s->kernel_width - 1) * s->dilation_width;
+    const int taps = lbnn_conv_taps(s, channels);
     for (int column = 0; column < s->out_width; column += 4) {
-        const int at = column + 4 <= s->out_width ? column : s->out_width - 4;
-        const int from = at * s->stride_width - s->padding_width;
-        lbnn_pixels sums;
-        if (from >= 0 && from + reach < s->in_width) {
-            sums = lbnn_conv_pixels(kind, 0, in_mean, in_var, w, width, s, channels, y, from);
-        } else {
-            sums = lbnn_conv_pixels(kind, 1, in_mean, in_var, w, width, s, channels, y, from);
+        const int here = column + 4 <= s->out_width ? column : s->out_width - 4;
+        const int at = to + here;
+        const int from = here * s->stride_width - s->padding_width;
+        for (int first = 0; first < taps; first += lbnn_fold(kind)) {
+            const lbnn_part part = lbnn_part_of(s, taps, first, lbnn_fold(kind));
+            lbnn_pixels sums;
+            if (from >= 0 && from + reach < s->in_width) {
+                sums = lbnn_conv_pixels(kind, 0, in_mean, in_var, w, width, s, part, y, from);
+            } else {
+                sums = lbnn_conv_pixels(kind, 1, in_mean, in_var, w, width, s, part, y, from);
+            }
+            if (first > 0) {
+                sums.a = lbnn_sums_join(sums.a, out_mean, out_var, at, plane, outputs);
+                sums.b = lbnn_sums_join(sums.b, out_mean, out_var, at + 1, plane, outputs);
+                sums.c = lbnn_sums_join(sums.c, out_mean, out_var, at + 2, plane, outputs);
+                sums.d = lbnn_sums_join(sums.d, out_mean, out_var, at + 3, plane, outputs);
+            }
+            lbnn_sums_store(sums.a, out_mean, out_var, at, plane, outputs);
+            lbnn_sums_store(sums.b, out_mean, out_var, at + 1, plane, outputs);
+            lbnn_sums_store(sums.c, out_mean, out_var, at + 2, plane, outputs);
+            lbnn_sums_store(sums.d, out_mean, out_var, at + 3, plane, outputs);
         }
-        lbnn_sums_store(sums.a, out_mean, out_var, to + at, plane, outputs);
-        lbnn_sums_store(sums.b, out_mean, out_var, to + at + 1, plane, outputs);
-        lbnn_sums_store(sums.c, out_mean, out_var, to + at + 2, plane, outputs);
-        lbnn_sums_store(sums.d, out_mean, out_var, to + at + 3, plane, outputs);
     }
 }
 
-/* LBNN_LANES neighbouring pixels of one output channel, the first of which is element `to`, stride 1, all taps inside:
+/* One part of the sums of LBNN_LANES neighbouring pixels of one output channel, the first of which is element `to`, stride 1, all taps inside:
  * `column` is where the first tap of the first pixel is. */
 LBNN_INLINE void lbnn_conv_lanes(int kind, const float *in_mean, const float *in_var, const float *w,
-                                 float *out_mean, float *out_var, int to, const lbnn_conv_shape *s, int channels,
+                                 float *out_mean, float *out_var, int to, const lbnn_conv_shape *s, lbnn_part part,
                                  lbnn_span y, int column)
 {
-    lbnn_lanes mean = lbnn_lanes_fill(w[0]);
-    lbnn_lanes var = lbnn_lanes_fill(w[1]);
-    for (int c = 0; c < channels; c++) {
+    const lbnn_span whole = {0, 0, s->kernel_width};
+    lbnn_lanes mean = lbnn_lanes_fill(part.first > 0 ? 0.0f : w[0]);
+    lbnn_lanes var = lbnn_lanes_fill(part.first > 0 ? 0.0f : w[1]);
+    for (int c = part.channel; c < part.channels; c++) {
         for (int k = 0; k < y.count; k++) {
-            const int from = (c * s->in_height + y.start + k * s->dilation_height) * s->in_width + column;
-            const float *row = w + 2 * ((c * s->kernel_height + y.first + k) * s->kernel_width + 1);
-            for (int t = 0; t < s->kernel_width; t++) {
-                const int at = from + t * s->dilation_width;
+            const int line = c * s->in_height + y.start + k * s->dilation_height;
+            const int number = (c * s->kernel_height + y.first + k) * s->kernel_width;
+            const lbnn_span taps = lbnn_span_in(whole, part, number, s->dilation_width);
+            const float *row = w + 2 * (number + taps.first + 1);
+            for (int t = 0; t < taps.count; t++) {
+                const int at = line * s->in_width + column + taps.start + t * s->dilation_width;
                 const lbnn_lanes e = lbnn_lanes_load(in_mean + at, LBNN_LANES);
                 lbnn_lanes second = e * e;
                 mean += e * row[2 * t];
@@ -106,6 +123,12 @@ LBNN_INLINE void lbnn_conv_lanes(int kind, const float *in_mean, const float *in
                 }
                 var += second * row[2 * t + 1];
             }
+        }
+    }
+    if (part.first > 0) {
+        mean = lbnn_lanes_load(out_mean + to, LBNN_LANES) + mean;
+        if (LBNN_VARIANCE) {
+            var = lbnn_lanes_load(out_var + to, LBNN_LANES) + var;
         }
     }
     lbnn_lanes_store(out_mean + to, mean, LBNN_LANES);
@@ -121,23 +144,32 @@ LBNN_INLINE void lbnn_conv_row_one(int kind, const float *in_mean, const float *
                                    lbnn_span y)
 {
     const int reach = (s->kernel_width - 1) * s->dilation_width;
-    const int first = s->padding_width;
-    const int last = s->in_width - reach + s->padding_width;
+    const int left = s->padding_width;
+    const int right = s->in_width - reach + s->padding_width;
+    const int taps = lbnn_conv_taps(s, channels);
+    const int fold = lbnn_fold(kind);
     for (int column = 0; column < s->out_width; column++) {
-        if (column == first && last - first >= LBNN_LANES) {
-            for (; column < last; column += LBNN_LANES) {
-                const int at = column + LBNN_LANES <= last ? column : last - LBNN_LANES;
-                lbnn_conv_lanes(kind, in_mean, in_var, w, out_mean, out_var, to + at, s, channels, y,
-                                at - s->padding_width);
+        if (column == left && right - left >= LBNN_LANES) {
+            for (; column < right; column += LBNN_LANES) {
+                const int at = column + LBNN_LANES <= right ? column : right - LBNN_LANES;
+                for (int first = 0; first < taps; first += fold) {
+                    lbnn_conv_lanes(kind, in_mean, in_var, w, out_mean, out_var, to + at, s,
+                                    lbnn_part_of(s, taps, first, fold), y, at - s->padding_width);
+                }
             }
-            column = last;
+            column = right;
             if (column >= s->out_width) {
                 break;
             }
         }
-        const lbnn_sum sum = lbnn_conv_pixel_one(kind, in_mean, in_var, w, 1, s, channels, y,
-                                                 lbnn_conv_columns(s, column));
-        lbnn_sum_store(sum, out_mean, out_var, to + column);
+        const lbnn_span x = lbnn_conv_columns(s, column);
+        for (int first = 0; first < taps; first += fold) {
+            lbnn_sum sum = lbnn_conv_pixel_one(kind, in_mean, in_var, w, 1, s, lbnn_part_of(s, taps, first, fold), y, x);
+            if (first > 0) {
+                sum = lbnn_sum_join(sum, out_mean, out_var, to + column);
+            }
+            lbnn_sum_store(sum, out_mean, out_var, to + column);
+        }
     }
 }
 #endif

@@ -18,7 +18,11 @@
  * that do not exist and does not store them.
  *
  * An output is always summed in the order bias, input 0, input 1, ..., and within an input in the order
- * of lbnn_sum_add, so that the block width never changes a result.
+ * of lbnn_sum_add, so that the block width never changes a result. Long sums are added up in parts of lbnn_fold(kind)
+ * inputs: a part that is not the first begins with zeros instead of the bias (lbnn_sums_start), and what the parts
+ * before it gave, which waits in the outputs, is added at its end (lbnn_sums_join):
+ *
+ *     E' = ((E[b] + E_0 E[w_0] + ... + E_71 E[w_71]) + (E_72 E[w_72] + ...)) + (...)
  */
 #ifndef LBNN_SUMS_H
 #define LBNN_SUMS_H
@@ -38,6 +42,20 @@
 /* What a kernel's input is: moments, or a point, whose variance is never read. Always a constant, so that
  * each kernel is compiled for one of the two. */
 enum { LBNN_POINT, LBNN_MOMENTS };
+
+/* Inputs in a part of a sum: with moments each adds two products to a variance. */
+LBNN_INLINE int lbnn_fold(int kind)
+{
+    return kind == LBNN_MOMENTS ? LBNN_FOLD / 2 : LBNN_FOLD;
+}
+
+/* What the first part of a sum begins with, the row of the bias, or another part: a row of zeros. */
+static const float lbnn_zeros[2 * LBNN_PACK] = {0.0f};
+
+LBNN_INLINE const float *lbnn_sums_start(const float *bias, int more)
+{
+    return more ? lbnn_zeros : bias;
+}
 
 /* One input: E, V and S = V + E^2. */
 typedef struct {
@@ -77,6 +95,16 @@ LBNN_INLINE lbnn_sum lbnn_sum_add(lbnn_sum sum, int kind, lbnn_input x, const fl
         sum.var += x.v * (w * w);
     }
     sum.var += x.s * row[width];
+    return sum;
+}
+
+/* The sum and element `at`, where the parts before it are. */
+LBNN_INLINE lbnn_sum lbnn_sum_join(lbnn_sum sum, const float *mean, const float *var, int at)
+{
+    sum.mean = mean[at] + sum.mean;
+    if (LBNN_VARIANCE) {
+        sum.var = var[at] + sum.var;
+    }
     return sum;
 }
 
@@ -120,6 +148,25 @@ LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, cons
     return sums;
 }
 
+/* Output i and element at + i * step, for the first n outputs or all if n is larger. */
+LBNN_INLINE lbnn_sums lbnn_sums_join(lbnn_sums sums, const float *mean, const float *var, int at, int step, int n)
+{
+    if (step == 1) {
+        sums.mean = lbnn_lanes_load(mean + at, n) + sums.mean;
+        if (LBNN_VARIANCE) {
+            sums.var = lbnn_lanes_load(var + at, n) + sums.var;
+        }
+        return sums;
+    }
+    for (int i = 0; i < LBNN_BLOCK && i < n; i++) {
+        const lbnn_sum one = {sums.mean[i], sums.var[i]};
+        const lbnn_sum sum = lbnn_sum_join(one, mean, var, at + i * step);
+        sums.mean[i] = sum.mean;
+        sums.var[i] = sum.var;
+    }
+    return sums;
+}
+
 /* Output i goes to element at + i * step, for the first n outputs or all if n is larger. */
 LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int at, int step, int n)
 {
@@ -142,6 +189,24 @@ LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int at
 typedef struct {
     lbnn_sum a, b, c, d;
 } lbnn_four;
+
+/* Sum i and element at + i * step, for the first n or all if n is larger. */
+LBNN_INLINE lbnn_four lbnn_four_join(lbnn_four sums, const float *mean, const float *var, int at, int step, int n)
+{
+    if (n > 0) {
+        sums.a = lbnn_sum_join(sums.a, mean, var, at);
+    }
+    if (n > 1) {
+        sums.b = lbnn_sum_join(sums.b, mean, var, at + step);
+    }
+    if (n > 2) {
+        sums.c = lbnn_sum_join(sums.c, mean, var, at + 2 * step);
+    }
+    if (n > 3) {
+        sums.d = lbnn_sum_join(sums.d, mean, var, at + 3 * step);
+    }
+    return sums;
+}
 
 /* Sum i goes to element at + i * step, for the first n or all if n is larger. */
 LBNN_INLINE void lbnn_four_store(lbnn_four sums, float *mean, float *var, int at, int step, int n)
@@ -201,6 +266,16 @@ LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, cons
     sums.low = lbnn_four_outputs_add(sums.low, kind, x, row, width);
 #if LBNN_BLOCK == 8
     sums.high = lbnn_four_outputs_add(sums.high, kind, x, row + 4, width);
+#endif
+    return sums;
+}
+
+/* Output i and element at + i * step, for the first n outputs or all if n is larger. */
+LBNN_INLINE lbnn_sums lbnn_sums_join(lbnn_sums sums, const float *mean, const float *var, int at, int step, int n)
+{
+    sums.low = lbnn_four_join(sums.low, mean, var, at, step, n);
+#if LBNN_BLOCK == 8
+    sums.high = lbnn_four_join(sums.high, mean, var, at + 4 * step, step, n - 4);
 #endif
     return sums;
 }

@@ -167,13 +167,13 @@ def small(*shapes: ConvShape) -> Callable[[np.random.Generator], Iterator[Argume
     return calls
 
 
-def pool(point: bool, shape: PoolShape) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+def pool(point: bool, *shapes: PoolShape) -> Callable[[np.random.Generator], Iterator[Arguments]]:
     def calls(rng: np.random.Generator) -> Iterator[Arguments]:
-        size = shape.channels * shape.in_height * shape.in_width
-        outputs = results(shape.channels * shape.out_height * shape.out_width)
-        yield (
-            [mixed(rng, size), outputs[0], shape] if point else [mixed(rng, size), positive(rng, size), *outputs, shape]
-        )
+        for shape in shapes:
+            size = shape.channels * shape.in_height * shape.in_width
+            outputs = results(shape.channels * shape.out_height * shape.out_width)
+            moments = [tame(rng, size), spread(rng, size)] if shape is GLOBAL else [mixed(rng, size), positive(rng, size)]
+            yield [moments[0], outputs[0], shape] if point else [*moments, *outputs, shape]
 
     return calls
 
@@ -185,7 +185,9 @@ def same(channels: int, height: int, width: int, out: int, kernel: int, groups: 
 
 ODD = ConvShape(2, 9, 10, 3, 5, 12, 2, 3, 2, 1, 1, 3, 1, 2, 1)
 GROUPED = ConvShape(4, 6, 5, 10, 6, 5, 3, 3, 1, 1, 1, 1, 1, 1, 2)
+DEEP = ConvShape(7, 4, 5, 9, 4, 5, 5, 5, 1, 1, 2, 2, 1, 1, 1)  # sums of several parts
 POOLED = PoolShape(10, 100, 100, 34, 34, 3, 3, 3, 3, 1, 1, 0)
+GLOBAL = PoolShape(10, 100, 100, 1, 1, 100, 100, 1, 1, 0, 0, 1)
 HALVED = PoolShape(10, 100, 100, 50, 50, 2, 2, 2, 2, 0, 0, 1)
 CHANNELS = 100
 
@@ -197,17 +199,17 @@ def per_channel(rng: np.random.Generator, _: int) -> Array:
 CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_linear": linear(point=False),
     "lbnn_linear_point": linear(point=True),
-    "lbnn_conv2d": conv(False, ODD, GROUPED),
-    "lbnn_conv2d_point": conv(True, ODD, GROUPED),
-    "lbnn_conv2d_3x3": conv(False, same(4, 8, 9, 2, 3), same(1, 5, 4, 10, 3)),
-    "lbnn_conv2d_3x3_point": conv(True, same(4, 8, 9, 2, 3), same(1, 5, 4, 10, 3)),
-    "lbnn_conv2d_1x1": conv(False, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1)),
-    "lbnn_conv2d_1x1_point": conv(True, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1)),
-    "lbnn_conv2d_small": small(ODD, GROUPED),
+    "lbnn_conv2d": conv(False, ODD, GROUPED, DEEP),
+    "lbnn_conv2d_point": conv(True, ODD, GROUPED, DEEP),
+    "lbnn_conv2d_3x3": conv(False, same(4, 8, 9, 2, 3), same(1, 5, 4, 10, 3), same(17, 3, 6, 4, 3)),
+    "lbnn_conv2d_3x3_point": conv(True, same(4, 8, 9, 2, 3), same(1, 5, 4, 10, 3), same(17, 3, 6, 4, 3)),
+    "lbnn_conv2d_1x1": conv(False, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1), same(150, 1, 6, 2, 1)),
+    "lbnn_conv2d_1x1_point": conv(True, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1), same(150, 1, 6, 2, 1)),
+    "lbnn_conv2d_small": small(ODD, GROUPED, DEEP),
     "lbnn_depthwise_3x3": conv(False, same(6, 7, 9, 6, 3, groups=6)),
     "lbnn_depthwise_3x3_point": conv(True, same(6, 7, 9, 6, 3, groups=6)),
-    "lbnn_avg_pool": pool(False, POOLED),
-    "lbnn_avg_pool_point": pool(True, POOLED),
+    "lbnn_avg_pool": pool(False, POOLED, GLOBAL),
+    "lbnn_avg_pool_point": pool(True, POOLED, GLOBAL),
     "lbnn_avg_pool_2x2": pool(False, HALVED),
     "lbnn_avg_pool_2x2_point": pool(True, HALVED),
     "lbnn_leaky_relu": activation(0.01),
