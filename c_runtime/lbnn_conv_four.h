@@ -41,6 +41,7 @@ LBNN_INLINE lbnn_four lbnn_four_pixels_bias(const float *row, int width)
 LBNN_INLINE lbnn_four lbnn_four_pixels_add(lbnn_four sums, int kind, lbnn_input a, lbnn_input b, lbnn_input c,
                                            lbnn_input d, const float *row, int width)
 {
+    LBNN_ROUND_PRODUCTS
     const float w = row[0];
     const float square = w * w;
     const float v = row[width];

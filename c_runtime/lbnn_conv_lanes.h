@@ -102,6 +102,7 @@ LBNN_INLINE void lbnn_conv_lanes(int kind, const float *in_mean, const float *in
                                  float *out_mean, float *out_var, int to, const lbnn_conv_shape *s, lbnn_part part,
                                  lbnn_span y, int column)
 {
+    LBNN_ROUND_PRODUCTS
     const lbnn_span whole = {0, 0, s->kernel_width};
     lbnn_lanes mean = lbnn_lanes_fill(part.first > 0 ? 0.0f : w[0]);
     lbnn_lanes var = lbnn_lanes_fill(part.first > 0 ? 0.0f : w[1]);

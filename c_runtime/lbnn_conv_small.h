@@ -36,6 +36,7 @@ typedef struct {
 /* E' += E E[w];  V' += V E[w]^2 + S V[w] */
 LBNN_INLINE lbnn_sum lbnn_small_add(lbnn_sum sum, lbnn_input x, float w, float v)
 {
+    LBNN_ROUND_PRODUCTS
     sum.mean += x.e * w;
     sum.var += x.v * (w * w);
     sum.var += x.s * v;

@@ -71,6 +71,7 @@ typedef struct {
  * does not exist. */
 LBNN_INLINE lbnn_input lbnn_input_load(int kind, const float *mean, const float *var, int at)
 {
+    LBNN_ROUND_PRODUCTS
     lbnn_input x;
     x.e = mean[at];
     x.v = kind == LBNN_MOMENTS ? var[at] : 0.0f;
@@ -89,6 +90,7 @@ LBNN_INLINE lbnn_sum lbnn_sum_bias(const float *row, int width)
 /* E' += E E[w];  V' += V E[w]^2 + S V[w]  (of a point: E^2 V[w]) */
 LBNN_INLINE lbnn_sum lbnn_sum_add(lbnn_sum sum, int kind, lbnn_input x, const float *row, int width)
 {
+    LBNN_ROUND_PRODUCTS
     const float w = row[0];
     sum.mean += x.e * w;
     if (kind == LBNN_MOMENTS) {
@@ -139,6 +141,7 @@ LBNN_INLINE lbnn_sums lbnn_sums_bias(const float *row, int width)
 
 LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, const float *row, int width)
 {
+    LBNN_ROUND_PRODUCTS
     const lbnn_lanes w = lbnn_lanes_load(row, LBNN_LANES);
     sums.mean += x.e * w;
     if (kind == LBNN_MOMENTS) {
