@@ -86,10 +86,14 @@ LBNN_KERNEL const char *lbnn_status_message(lbnn_status status)
 #if defined(__GNUC__) && !defined(__clang__) && defined(__ARM_FP)
 /* Keeps a constant in a register through a loop, where gcc would load it again for each element. */
 #define LBNN_PIN(x) __asm__("" : "+t"(x))
-/* Keeps a pointer as the one the others are computed from, where gcc would carry three. */
-#define LBNN_HOLD(p) __asm__("" : "+r"(p))
 #else
 #define LBNN_PIN(x) (void)(x)
+#endif
+#if defined(__GNUC__) && !defined(__clang__) && defined(__arm__)
+/* Keeps a pointer as the one the others are computed from, where gcc would carry three, and what it points to in
+ * memory, where gcc would carry it through a loop. */
+#define LBNN_HOLD(p) __asm__("" : "+r"(p))
+#else
 #define LBNN_HOLD(p) (void)(p)
 #endif
 
