@@ -13,6 +13,7 @@
  *   LBNN_OPTIMIZE_SIZE   smallest code: narrow blocks and one general kernel instead of fast paths.
  *   LBNN_USE_LIBM        exp, log1p and the normal CDF from libm; without it sqrtf is all we take.
  *   LBNN_STRICT          the same bits on every machine: no fused multiply-add, one order of summation.
+ *   LBNN_NO_CONTRACTION  tells LBNN_STRICT that -ffp-contract=off is given; only gcc without -std=c99 needs it.
  *   LBNN_NO_SIMD         plain C even where the compiler could use vector registers.
  *   LBNN_MEAN_ONLY       the plain network of the means, to see what the variances cost: none is stored.
  *   LBNN_BLOCK           outputs computed together, 4 or 8 (chosen below to suit the processor).
@@ -85,15 +86,24 @@ LBNN_KERNEL const char *lbnn_status_message(lbnn_status status)
 #if defined(__GNUC__) && !defined(__clang__) && defined(__ARM_FP)
 /* Keeps a constant in a register through a loop, where gcc would load it again for each element. */
 #define LBNN_PIN(x) __asm__("" : "+t"(x))
-/* Keeps a pointer as the one the others are computed from, where gcc would carry three. */
-#define LBNN_HOLD(p) __asm__("" : "+r"(p))
 #else
 #define LBNN_PIN(x) (void)(x)
+#endif
+#if defined(__GNUC__) && !defined(__clang__) && defined(__arm__)
+/* Keeps a pointer as the one the others are computed from, where gcc would carry three, and what it points to in
+ * memory, where gcc would carry it through a loop. */
+#define LBNN_HOLD(p) __asm__("" : "+r"(p))
+#else
 #define LBNN_HOLD(p) (void)(p)
 #endif
 
-/* Strict arithmetic: every product rounded before it is added. The order of summation needs no
- * option: each output is summed over its inputs in ascending order, whatever the block width. */
+/* A sum is added up in parts of at most so many products, each part from zero, and the parts one after the other: one
+ * long chain of n equal terms may be off by n / 2^25 of itself, since every addition can round the same way; parts
+ * of 144 keep 4096 inputs within 6e-6. */
+#define LBNN_FOLD 144
+
+/* Strict arithmetic: every product rounded before it is added. The order of summation needs no option: each output is
+ * summed over its inputs in ascending order, in parts of LBNN_FOLD, whatever the block width. */
 #ifdef LBNN_STRICT
 #if defined(__FAST_MATH__)
 #error "LBNN_STRICT needs IEEE arithmetic: compile without -ffast-math"
@@ -101,11 +111,21 @@ LBNN_KERNEL const char *lbnn_status_message(lbnn_status status)
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16 /* 16: half floats too */
 #error "LBNN_STRICT needs float arithmetic in float: compile with -msse2 -mfpmath=sse"
 #endif
-#if defined(__clang__) || !defined(__GNUC__)
-#pragma STDC FP_CONTRACT OFF
-#else
-#pragma GCC optimize("fp-contract=off")
+/* gcc has no pragma for it that stays inside of a function, and no macro that says what -ffp-contract is. It can't fuse
+ * where the processor can't, and does not unless asked to in ISO C (-std=c99), which C++ is not. */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(LBNN_NO_CONTRACTION)
+#if defined(__FP_FAST_FMAF) && (!defined(__STRICT_ANSI__) || defined(__cplusplus))
+#error "LBNN_STRICT needs multiply and add apart: compile with -std=c99, or with -ffp-contract=off -DLBNN_NO_CONTRACTION"
 #endif
+#endif
+#endif
+
+/* The first line of every function that adds products, for compilers that heed the pragma of the C standard; it ends
+ * with the function, so that code behind the headers is compiled as its author wants it. */
+#if defined(LBNN_STRICT) && (defined(__clang__) || !defined(__GNUC__))
+#define LBNN_ROUND_PRODUCTS _Pragma("STDC FP_CONTRACT OFF")
+#else
+#define LBNN_ROUND_PRODUCTS
 #endif
 
 /* With LBNN_MEAN_ONLY no kernel stores a variance, and the compiler leaves out whatever led to one. */

@@ -23,6 +23,7 @@ typedef struct {
  * Beyond LBNN_TAIL_MAX the tail is nothing, and so it is with V = 0: then this is the plain leaky-ReLU. */
 LBNN_INLINE lbnn_moments lbnn_leaky_relu_of(lbnn_moments in, float slope, lbnn_tail_odd c)
 {
+    LBNN_ROUND_PRODUCTS
     const float a = 1.0f - slope;
     const lbnn_lanes size = lbnn_lanes_abs(in.mean);
     const lbnn_lanes sigma = lbnn_lanes_sqrt(in.var);
@@ -58,6 +59,7 @@ LBNN_INLINE lbnn_moments lbnn_leaky_relu_of(lbnn_moments in, float slope, lbnn_t
  * (probability q, slope `other`). */
 LBNN_INLINE lbnn_moments lbnn_leaky_relu_clamped_of(lbnn_moments in, float slope, float clamp, lbnn_tail_odd c)
 {
+    LBNN_ROUND_PRODUCTS
     const lbnn_lanes one = lbnn_lanes_fill(1.0f);
     const lbnn_lanes l = lbnn_lanes_fill(slope);
     const lbnn_lanes size = lbnn_lanes_abs(in.mean);

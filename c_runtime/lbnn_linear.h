@@ -16,21 +16,50 @@
 
 #include "lbnn_sums.h"
 
-/* One packed block: `width` outputs, all inputs. */
+/* LBNN_BLOCK outputs from `o` of a packed block of `width`, all inputs; the inputs of a part are taken in turn. */
+LBNN_INLINE void lbnn_linear_some(int kind, const float *in_mean, const float *in_var, const float *w, int width,
+                                  int o, float *out_mean, float *out_var, int in_len)
+{
+    const int fold = lbnn_fold(kind);
+    for (int from = 0; from < in_len; from += fold) {
+        const int n = in_len - from < fold ? in_len - from : fold;
+        lbnn_sums sums = lbnn_sums_bias(lbnn_sums_start(w + o, from > 0), width);
+        sums = lbnn_sums_run(sums, kind, in_mean + from, in_var + from, 0, 1, w + 2 * width * (from + 1) + o, width, n);
+        if (from > 0) {
+            sums = lbnn_sums_join(sums, out_mean, out_var, o, 1, width - o);
+        }
+        LBNN_HOLD(out_mean);
+        LBNN_HOLD(out_var);
+        lbnn_sums_store(sums, out_mean, out_var, o, 1, width - o);
+    }
+}
+
+/* The same for output `o` alone. */
+LBNN_INLINE void lbnn_linear_one(int kind, const float *in_mean, const float *in_var, const float *w, int width, int o,
+                                 float *out_mean, float *out_var, int in_len)
+{
+    const int fold = lbnn_fold(kind);
+    for (int from = 0; from < in_len; from += fold) {
+        const int n = in_len - from < fold ? in_len - from : fold;
+        lbnn_sum sum = lbnn_sum_bias(lbnn_sums_start(w + o, from > 0), width);
+        sum = lbnn_sum_run(sum, kind, in_mean + from, in_var + from, 0, 1, w + 2 * width * (from + 1) + o, width, n);
+        if (from > 0) {
+            sum = lbnn_sum_join(sum, out_mean, out_var, o);
+        }
+        lbnn_sum_store(sum, out_mean, out_var, o);
+    }
+}
+
+/* One packed block: `width` outputs. */
 LBNN_INLINE void lbnn_linear_block(int kind, const float *in_mean, const float *in_var, const float *w,
                                    int width, float *out_mean, float *out_var, int in_len)
 {
-    const float *rows = w + 2 * width;
     int o = 0;
     for (; LBNN_WHOLE_BLOCKS ? o < width : o + LBNN_BLOCK <= width; o += LBNN_BLOCK) {
-        const lbnn_sums sums = lbnn_sums_run(lbnn_sums_bias(w + o, width), kind, in_mean, in_var, 1,
-                                             rows + o, width, in_len);
-        lbnn_sums_store(sums, out_mean + o, out_var + o, 1, width - o);
+        lbnn_linear_some(kind, in_mean, in_var, w, width, o, out_mean, out_var, in_len);
     }
     for (; o < width; o++) {
-        const lbnn_sum sum = lbnn_sum_run(lbnn_sum_bias(w + o, width), kind, in_mean, in_var, 1, rows + o,
-                                          width, in_len);
-        lbnn_sum_store(sum, out_mean + o, out_var + o);
+        lbnn_linear_one(kind, in_mean, in_var, w, width, o, out_mean, out_var, in_len);
     }
 }
 
@@ -40,24 +69,34 @@ LBNN_INLINE void lbnn_linear_four(int kind, const float *in_mean, const float *i
                                   float *out_mean, float *out_var, int in_len)
 {
     const int block = 2 * LBNN_PACK * (in_len + 1);
+    const int fold = lbnn_fold(kind);
     for (int o = 0; o < LBNN_PACK; o += LBNN_BLOCK) {
         const float *row = w + o;
-        lbnn_sums a = lbnn_sums_bias(row, LBNN_PACK);
-        lbnn_sums b = lbnn_sums_bias(row + block, LBNN_PACK);
-        lbnn_sums c = lbnn_sums_bias(row + 2 * block, LBNN_PACK);
-        lbnn_sums d = lbnn_sums_bias(row + 3 * block, LBNN_PACK);
-        for (int i = 0; i < in_len; i++) {
-            const lbnn_input x = lbnn_input_load(kind, in_mean + i, in_var + i);
-            row += 2 * LBNN_PACK;
-            a = lbnn_sums_add(a, kind, x, row, LBNN_PACK);
-            b = lbnn_sums_add(b, kind, x, row + block, LBNN_PACK);
-            c = lbnn_sums_add(c, kind, x, row + 2 * block, LBNN_PACK);
-            d = lbnn_sums_add(d, kind, x, row + 3 * block, LBNN_PACK);
+        for (int from = 0; from < in_len; from += fold) {
+            const int end = in_len - from < fold ? in_len : from + fold;
+            lbnn_sums a = lbnn_sums_bias(lbnn_sums_start(w + o, from > 0), LBNN_PACK);
+            lbnn_sums b = lbnn_sums_bias(lbnn_sums_start(w + o + block, from > 0), LBNN_PACK);
+            lbnn_sums c = lbnn_sums_bias(lbnn_sums_start(w + o + 2 * block, from > 0), LBNN_PACK);
+            lbnn_sums d = lbnn_sums_bias(lbnn_sums_start(w + o + 3 * block, from > 0), LBNN_PACK);
+            for (int i = from; i < end; i++) {
+                const lbnn_input x = lbnn_input_load(kind, in_mean, in_var, i);
+                row += 2 * LBNN_PACK;
+                a = lbnn_sums_add(a, kind, x, row, LBNN_PACK);
+                b = lbnn_sums_add(b, kind, x, row + block, LBNN_PACK);
+                c = lbnn_sums_add(c, kind, x, row + 2 * block, LBNN_PACK);
+                d = lbnn_sums_add(d, kind, x, row + 3 * block, LBNN_PACK);
+            }
+            if (from > 0) {
+                a = lbnn_sums_join(a, out_mean, out_var, o, 1, LBNN_BLOCK);
+                b = lbnn_sums_join(b, out_mean, out_var, o + LBNN_PACK, 1, LBNN_BLOCK);
+                c = lbnn_sums_join(c, out_mean, out_var, o + 2 * LBNN_PACK, 1, LBNN_BLOCK);
+                d = lbnn_sums_join(d, out_mean, out_var, o + 3 * LBNN_PACK, 1, LBNN_BLOCK);
+            }
+            lbnn_sums_store(a, out_mean, out_var, o, 1, LBNN_BLOCK);
+            lbnn_sums_store(b, out_mean, out_var, o + LBNN_PACK, 1, LBNN_BLOCK);
+            lbnn_sums_store(c, out_mean, out_var, o + 2 * LBNN_PACK, 1, LBNN_BLOCK);
+            lbnn_sums_store(d, out_mean, out_var, o + 3 * LBNN_PACK, 1, LBNN_BLOCK);
         }
-        lbnn_sums_store(a, out_mean + o, out_var + o, 1, LBNN_BLOCK);
-        lbnn_sums_store(b, out_mean + o + LBNN_PACK, out_var + o + LBNN_PACK, 1, LBNN_BLOCK);
-        lbnn_sums_store(c, out_mean + o + 2 * LBNN_PACK, out_var + o + 2 * LBNN_PACK, 1, LBNN_BLOCK);
-        lbnn_sums_store(d, out_mean + o + 3 * LBNN_PACK, out_var + o + 3 * LBNN_PACK, 1, LBNN_BLOCK);
     }
 }
 #endif
@@ -73,14 +112,7 @@ LBNN_INLINE void lbnn_linear_blocks(int kind, const float *in_mean, const float 
         out_var += 4 * LBNN_PACK;
     }
 #endif
-#ifndef LBNN_OPTIMIZE_SIZE /* whole blocks apart, compiled for their constant width */
-    for (; out_len >= LBNN_PACK; out_len -= LBNN_PACK) {
-        lbnn_linear_block(kind, in_mean, in_var, w, LBNN_PACK, out_mean, out_var, in_len);
-        w += 2 * LBNN_PACK * (in_len + 1);
-        out_mean += LBNN_PACK;
-        out_var += LBNN_PACK;
-    }
-#endif
+#ifdef LBNN_OPTIMIZE_SIZE
     while (out_len > 0) {
         const int width = out_len < LBNN_PACK ? out_len : LBNN_PACK;
         lbnn_linear_block(kind, in_mean, in_var, w, width, out_mean, out_var, in_len);
@@ -89,6 +121,17 @@ LBNN_INLINE void lbnn_linear_blocks(int kind, const float *in_mean, const float 
         out_var += width;
         out_len -= width;
     }
+#else /* whole blocks apart, compiled for their constant width */
+    for (; out_len >= LBNN_PACK; out_len -= LBNN_PACK) {
+        lbnn_linear_block(kind, in_mean, in_var, w, LBNN_PACK, out_mean, out_var, in_len);
+        w += 2 * LBNN_PACK * (in_len + 1);
+        out_mean += LBNN_PACK;
+        out_var += LBNN_PACK;
+    }
+    if (out_len > 0) {
+        lbnn_linear_block(kind, in_mean, in_var, w, out_len, out_mean, out_var, in_len);
+    }
+#endif
 }
 
 /* E' = E[b] + E E[w];  V' = V[b] + S V[w] + V E[w]^2,  S = V + E^2 */

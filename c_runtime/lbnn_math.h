@@ -29,6 +29,7 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_apply(float (*function)(float), lbnn_lanes x)
  * (relative error 1e-7), n taken from the exponent field. */
 LBNN_INLINE lbnn_lanes lbnn_exp2(lbnn_lanes t)
 {
+    LBNN_ROUND_PRODUCTS
     const lbnn_integers n = lbnn_lanes_integer(t);
     const lbnn_lanes f = lbnn_lanes_float(n) - t;
     const lbnn_lanes f2 = f * f;
@@ -53,6 +54,7 @@ LBNN_INLINE lbnn_lanes lbnn_exp(lbnn_lanes x)
  * w / 2 itself would be a denormal at the end of lbnn_exp, and not every soft-float division rounds those. */
 LBNN_INLINE lbnn_lanes lbnn_log1p(lbnn_lanes u)
 {
+    LBNN_ROUND_PRODUCTS
 #ifdef LBNN_USE_LIBM
     return lbnn_lanes_apply(log1pf, u);
 #else
@@ -66,6 +68,7 @@ LBNN_INLINE lbnn_lanes lbnn_log1p(lbnn_lanes u)
  * for -infinity: that is a sum that overflowed on its way, perhaps not a negative one, so the result is NaN. */
 LBNN_INLINE lbnn_lanes lbnn_softplus(lbnn_lanes x)
 {
+    LBNN_ROUND_PRODUCTS
     const lbnn_lanes size = lbnn_lanes_abs(x);
     return (0.5f * x + 0.5f * size) + lbnn_log1p(lbnn_exp(-size));
 }
@@ -114,6 +117,7 @@ LBNN_INLINE lbnn_tail_odd lbnn_tail_prepare(void)
 
 LBNN_INLINE lbnn_tail_moments lbnn_tail(lbnn_lanes x, lbnn_tail_odd c)
 {
+    LBNN_ROUND_PRODUCTS
     const lbnn_lanes x2 = x * x;
     const lbnn_lanes n = (46.980959f + c.n3 * x + x2) * x2 + (166.60709f + c.n1 * x);
     const lbnn_lanes p = (19.576412f + c.p3 * x) * x2 + (208.81098f + c.p1 * x);

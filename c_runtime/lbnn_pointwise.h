@@ -24,6 +24,7 @@ LBNN_KERNEL void lbnn_affine(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var
                                const float *LBNN_RESTRICT scale, const float *LBNN_RESTRICT shift,
                                int channels, int plane)
 {
+    LBNN_ROUND_PRODUCTS
     for (int c = 0; c < channels; c++) {
         const float s = scale[c];
         const float t = shift[c];
@@ -43,6 +44,7 @@ LBNN_KERNEL void lbnn_affine(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var
 LBNN_KERNEL void lbnn_affine_point(float *LBNN_RESTRICT x, const float *LBNN_RESTRICT scale,
                                      const float *LBNN_RESTRICT shift, int channels, int plane)
 {
+    LBNN_ROUND_PRODUCTS
     for (int c = 0; c < channels; c++) {
         for (int i = 0; i < plane; i++) {
             *x = scale[c] * *x + shift[c];

@@ -42,6 +42,30 @@ LBNN_INLINE lbnn_window lbnn_window_of(int out, int kernel, int stride, int padd
     return window;
 }
 
+/* The sum over a window, row after row, in parts of LBNN_FOLD elements. */
+LBNN_INLINE float lbnn_window_sum(const float *in, int width, lbnn_window y, lbnn_window x)
+{
+    float sum = 0.0f;
+    float part = 0.0f;
+    int rest = LBNN_FOLD;
+    for (int row = y.first; row < y.last; row++) {
+        const float *from = in + row * width;
+        for (int i = x.first; i < x.last;) {
+            const int end = x.last - i < rest ? x.last : i + rest;
+            rest -= end - i;
+            for (; i < end; i++) {
+                part += from[i];
+            }
+            if (rest == 0) {
+                sum += part;
+                part = 0.0f;
+                rest = LBNN_FOLD;
+            }
+        }
+    }
+    return sum + part;
+}
+
 /* x' = scale * sum over the window, for all windows of all planes; scale is 1 / n or, if `squared`, 1 / n^2.
  * Means and variances are one call each, so that the code is there once. */
 LBNN_DEFAULT_KERNEL void lbnn_pool_planes(const float *in, float *out, const lbnn_pool_shape *s, int squared)
@@ -55,13 +79,7 @@ LBNN_DEFAULT_KERNEL void lbnn_pool_planes(const float *in, float *out, const lbn
                                                      s->padding_width, s->in_width, s->count_include_pad);
                 const int count = y.size * x.size;
                 const float scale = 1.0f / (float)count;
-                float sum = 0.0f;
-                for (int at = y.first; at < y.last; at++) {
-                    const float *from = in + at * s->in_width;
-                    for (int i = x.first; i < x.last; i++) {
-                        sum += from[i];
-                    }
-                }
+                const float sum = lbnn_window_sum(in, s->in_width, y, x);
                 *out++ = squared ? scale * scale * sum : scale * sum;
             }
         }

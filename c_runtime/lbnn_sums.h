@@ -1,6 +1,6 @@
 /* lbnn_sums.h: the arithmetic inside linear layers and convolutions: sums of products of moments.
  *
- *     x    = lbnn_input_load(kind, mean, var)            one input
+ *     x    = lbnn_input_load(kind, mean, var, at)        one input
  *     sum  = lbnn_sum_bias(row, width)                   one output
  *     sum  = lbnn_sum_add(sum, kind, x, row, width)
  *     sums = lbnn_sums_...                               LBNN_BLOCK outputs, the same input
@@ -18,7 +18,11 @@
  * that do not exist and does not store them.
  *
  * An output is always summed in the order bias, input 0, input 1, ..., and within an input in the order
- * of lbnn_sum_add, so that the block width never changes a result.
+ * of lbnn_sum_add, so that the block width never changes a result. Long sums are added up in parts of lbnn_fold(kind)
+ * inputs: a part that is not the first begins with zeros instead of the bias (lbnn_sums_start), and what the parts
+ * before it gave, which waits in the outputs, is added at its end (lbnn_sums_join):
+ *
+ *     E' = ((E[b] + E_0 E[w_0] + ... + E_71 E[w_71]) + (E_72 E[w_72] + ...)) + (...)
  */
 #ifndef LBNN_SUMS_H
 #define LBNN_SUMS_H
@@ -39,6 +43,20 @@
  * each kernel is compiled for one of the two. */
 enum { LBNN_POINT, LBNN_MOMENTS };
 
+/* Inputs in a part of a sum: with moments each adds two products to a variance. */
+LBNN_INLINE int lbnn_fold(int kind)
+{
+    return kind == LBNN_MOMENTS ? LBNN_FOLD / 2 : LBNN_FOLD;
+}
+
+/* What the first part of a sum begins with, the row of the bias, or another part: a row of zeros. */
+static const float lbnn_zeros[2 * LBNN_PACK] = {0.0f};
+
+LBNN_INLINE const float *lbnn_sums_start(const float *bias, int more)
+{
+    return more ? lbnn_zeros : bias;
+}
+
 /* One input: E, V and S = V + E^2. */
 typedef struct {
     float e, v, s;
@@ -49,11 +67,14 @@ typedef struct {
     float mean, var;
 } lbnn_sum;
 
-LBNN_INLINE lbnn_input lbnn_input_load(int kind, const float *mean, const float *var)
+/* Element `at` of an input. Arrays go with an offset here and below: no pointer is computed for an element that
+ * does not exist. */
+LBNN_INLINE lbnn_input lbnn_input_load(int kind, const float *mean, const float *var, int at)
 {
+    LBNN_ROUND_PRODUCTS
     lbnn_input x;
-    x.e = *mean;
-    x.v = kind == LBNN_MOMENTS ? *var : 0.0f;
+    x.e = mean[at];
+    x.v = kind == LBNN_MOMENTS ? var[at] : 0.0f;
     x.s = kind == LBNN_MOMENTS ? x.v + x.e * x.e : x.e * x.e;
     return x;
 }
@@ -69,6 +90,7 @@ LBNN_INLINE lbnn_sum lbnn_sum_bias(const float *row, int width)
 /* E' += E E[w];  V' += V E[w]^2 + S V[w]  (of a point: E^2 V[w]) */
 LBNN_INLINE lbnn_sum lbnn_sum_add(lbnn_sum sum, int kind, lbnn_input x, const float *row, int width)
 {
+    LBNN_ROUND_PRODUCTS
     const float w = row[0];
     sum.mean += x.e * w;
     if (kind == LBNN_MOMENTS) {
@@ -78,11 +100,21 @@ LBNN_INLINE lbnn_sum lbnn_sum_add(lbnn_sum sum, int kind, lbnn_input x, const fl
     return sum;
 }
 
-LBNN_INLINE void lbnn_sum_store(lbnn_sum sum, float *mean, float *var)
+/* The sum and element `at`, where the parts before it are. */
+LBNN_INLINE lbnn_sum lbnn_sum_join(lbnn_sum sum, const float *mean, const float *var, int at)
 {
-    *mean = sum.mean;
+    sum.mean = mean[at] + sum.mean;
     if (LBNN_VARIANCE) {
-        *var = sum.var;
+        sum.var = var[at] + sum.var;
+    }
+    return sum;
+}
+
+LBNN_INLINE void lbnn_sum_store(lbnn_sum sum, float *mean, float *var, int at)
+{
+    mean[at] = sum.mean;
+    if (LBNN_VARIANCE) {
+        var[at] = sum.var;
     }
 }
 
@@ -109,6 +141,7 @@ LBNN_INLINE lbnn_sums lbnn_sums_bias(const float *row, int width)
 
 LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, const float *row, int width)
 {
+    LBNN_ROUND_PRODUCTS
     const lbnn_lanes w = lbnn_lanes_load(row, LBNN_LANES);
     sums.mean += x.e * w;
     if (kind == LBNN_MOMENTS) {
@@ -118,43 +151,80 @@ LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, cons
     return sums;
 }
 
-/* Output i goes to mean[i * step] and var[i * step], for the first n outputs or all if n is larger. */
-LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int step, int n)
+/* Output i and element at + i * step, for the first n outputs or all if n is larger. */
+LBNN_INLINE lbnn_sums lbnn_sums_join(lbnn_sums sums, const float *mean, const float *var, int at, int step, int n)
 {
     if (step == 1) {
-        lbnn_lanes_store(mean, sums.mean, n);
+        sums.mean = lbnn_lanes_load(mean + at, n) + sums.mean;
         if (LBNN_VARIANCE) {
-            lbnn_lanes_store(var, sums.var, n);
+            sums.var = lbnn_lanes_load(var + at, n) + sums.var;
+        }
+        return sums;
+    }
+    for (int i = 0; i < LBNN_BLOCK && i < n; i++) {
+        const lbnn_sum one = {sums.mean[i], sums.var[i]};
+        const lbnn_sum sum = lbnn_sum_join(one, mean, var, at + i * step);
+        sums.mean[i] = sum.mean;
+        sums.var[i] = sum.var;
+    }
+    return sums;
+}
+
+/* Output i goes to element at + i * step, for the first n outputs or all if n is larger. */
+LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int at, int step, int n)
+{
+    if (step == 1) {
+        lbnn_lanes_store(mean + at, sums.mean, n);
+        if (LBNN_VARIANCE) {
+            lbnn_lanes_store(var + at, sums.var, n);
         }
         return;
     }
     for (int i = 0; i < LBNN_BLOCK && i < n; i++) {
         const lbnn_sum sum = {sums.mean[i], sums.var[i]};
-        lbnn_sum_store(sum, mean + i * step, var + i * step);
+        lbnn_sum_store(sum, mean, var, at + i * step);
     }
 }
 
 #else
 
-/* Four sums: of neighbouring outputs here, of neighbouring pixels in lbnn_conv.h. */
+/* Four sums: of neighbouring outputs here, of neighbouring pixels in lbnn_conv_four.h. */
 typedef struct {
     lbnn_sum a, b, c, d;
 } lbnn_four;
 
-/* Sum i goes to mean[i * step] and var[i * step], for the first n or all if n is larger. */
-LBNN_INLINE void lbnn_four_store(lbnn_four sums, float *mean, float *var, int step, int n)
+/* Sum i and element at + i * step, for the first n or all if n is larger. */
+LBNN_INLINE lbnn_four lbnn_four_join(lbnn_four sums, const float *mean, const float *var, int at, int step, int n)
 {
     if (n > 0) {
-        lbnn_sum_store(sums.a, mean, var);
+        sums.a = lbnn_sum_join(sums.a, mean, var, at);
     }
     if (n > 1) {
-        lbnn_sum_store(sums.b, mean + step, var + step);
+        sums.b = lbnn_sum_join(sums.b, mean, var, at + step);
     }
     if (n > 2) {
-        lbnn_sum_store(sums.c, mean + 2 * step, var + 2 * step);
+        sums.c = lbnn_sum_join(sums.c, mean, var, at + 2 * step);
     }
     if (n > 3) {
-        lbnn_sum_store(sums.d, mean + 3 * step, var + 3 * step);
+        sums.d = lbnn_sum_join(sums.d, mean, var, at + 3 * step);
+    }
+    return sums;
+}
+
+/* Sum i goes to element at + i * step, for the first n or all if n is larger. */
+LBNN_INLINE void lbnn_four_store(lbnn_four sums, float *mean, float *var, int at, int step, int n)
+{
+    if (n > 0) {
+        lbnn_sum_store(sums.a, mean, var, at);
+    }
+    if (n > 1) {
+        lbnn_sum_store(sums.b, mean, var, at + step);
+    }
+    if (n > 2) {
+        lbnn_sum_store(sums.c, mean, var, at + 2 * step);
+    }
+    if (n > 3) {
+        lbnn_sum_store(sums.d, mean, var, at + 3 * step);
     }
 }
 
@@ -203,42 +273,46 @@ LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, cons
     return sums;
 }
 
-/* Output i goes to mean[i * step] and var[i * step], for the first n outputs or all if n is larger. */
-LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int step, int n)
+/* Output i and element at + i * step, for the first n outputs or all if n is larger. */
+LBNN_INLINE lbnn_sums lbnn_sums_join(lbnn_sums sums, const float *mean, const float *var, int at, int step, int n)
 {
-    lbnn_four_store(sums.low, mean, var, step, n);
+    sums.low = lbnn_four_join(sums.low, mean, var, at, step, n);
 #if LBNN_BLOCK == 8
-    lbnn_four_store(sums.high, mean + 4 * step, var + 4 * step, step, n - 4);
+    sums.high = lbnn_four_join(sums.high, mean, var, at + 4 * step, step, n - 4);
+#endif
+    return sums;
+}
+
+/* Output i goes to element at + i * step, for the first n outputs or all if n is larger. */
+LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int at, int step, int n)
+{
+    lbnn_four_store(sums.low, mean, var, at, step, n);
+#if LBNN_BLOCK == 8
+    lbnn_four_store(sums.high, mean, var, at + 4 * step, step, n - 4);
 #endif
 }
 
 #endif
 
-/* ---- runs: n inputs, `step` apart, times n rows ------------------------------------------------- */
+/* ---- runs: n inputs from `at`, `step` apart, times n rows --------------------------------------- */
 
-LBNN_INLINE lbnn_sums lbnn_sums_run(lbnn_sums sums, int kind, const float *mean, const float *var, int step,
+LBNN_INLINE lbnn_sums lbnn_sums_run(lbnn_sums sums, int kind, const float *mean, const float *var, int at, int step,
                                     const float *row, int width, int n)
 {
     for (; n > 0; n--) {
-        sums = lbnn_sums_add(sums, kind, lbnn_input_load(kind, mean, var), row, width);
-        mean += step;
-        var += step;
+        sums = lbnn_sums_add(sums, kind, lbnn_input_load(kind, mean, var, at), row, width);
+        at += step;
         row += 2 * width;
-#ifdef LBNN_OPTIMIZE_SIZE /* at -Os: a fifth less instructions in a convolution */
-        LBNN_HOLD(mean);
-        LBNN_HOLD(var);
-#endif
     }
     return sums;
 }
 
-LBNN_INLINE lbnn_sum lbnn_sum_run(lbnn_sum sum, int kind, const float *mean, const float *var, int step,
+LBNN_INLINE lbnn_sum lbnn_sum_run(lbnn_sum sum, int kind, const float *mean, const float *var, int at, int step,
                                   const float *row, int width, int n)
 {
     for (; n > 0; n--) {
-        sum = lbnn_sum_add(sum, kind, lbnn_input_load(kind, mean, var), row, width);
-        mean += step;
-        var += step;
+        sum = lbnn_sum_add(sum, kind, lbnn_input_load(kind, mean, var, at), row, width);
+        at += step;
         row += 2 * width;
     }
     return sum;

@@ -43,9 +43,10 @@ BUILDS = {
 }
 STRICT_BUILDS = {
     "gcc-O0": "gcc -std=gnu99 -O0",
-    "gcc-O3-native": "gcc -std=gnu99 -O3 -march=native",
-    "gcc-scalar-Os": "gcc -std=gnu99 -Os -march=native -DLBNN_NO_SIMD",
-    "gcc-size": "gcc -std=gnu99 -O2 -march=native -DLBNN_OPTIMIZE_SIZE",
+    "gcc-O3-native": "gcc -std=c99 -O3 -march=native",
+    "gcc-scalar-Os": "gcc -std=c99 -Os -march=native -DLBNN_NO_SIMD",
+    "gcc-size": "gcc -std=gnu99 -O2 -march=native -ffp-contract=off -DLBNN_NO_CONTRACTION -DLBNN_OPTIMIZE_SIZE",
+    "gcc-fma": "gcc -std=c99 -O2 -mfma",
     "clang-O3-native": "clang -std=gnu99 -O3 -march=native",
 }
 

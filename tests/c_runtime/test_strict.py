@@ -1,13 +1,14 @@
 """LBNN_STRICT: the same bits on this host and on every emulated core, kernel by kernel and for whole models.
 
-Every build here asks for fused multiply-add (-std=gnu99 with gcc, -ffp-contract=on with clang and zig), at different
-levels of optimisation and widths of a block: the option has to hold whatever the compiler would like. A NaN counts as
-equal to any other, since its sign and payload are the processor's own; a prediction never returns one.
+Every build by clang and zig asks for fused multiply-add (-ffp-contract=on, which gcc in ISO C takes for off), at
+different levels of optimisation and widths of a block: the option has to hold whatever the compiler would like.
+A NaN counts as equal to any other, since its sign and payload are the processor's own; a prediction never returns one.
 """
 
 from __future__ import annotations
 
 import ctypes
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
 from functools import lru_cache
@@ -35,13 +36,13 @@ from places import ROOT, need
 
 SOURCE = ROOT / "tests/c/all_kernels.c"
 INPUTS = 100_000  # numbers that a kernel reads as its input: means, variances, points
-FUSING = ("-DLBNN_STRICT", "-std=gnu99")
+FUSING = ("-DLBNN_STRICT", "-std=c99", "-ffp-contract=on")
 
 HOSTS = {
     "gcc-O3-native": ("gcc", "-O3", "-march=native"),
     "gcc-Os-scalar": ("gcc", "-Os", "-march=native", "-DLBNN_NO_SIMD"),
-    "clang-O3-native": ("clang", "-O3", "-march=native", "-ffp-contract=on"),
-    "zig-O2": ("zig", "-O2", "-ffp-contract=on"),
+    "clang-O3-native": ("clang", "-O3", "-march=native"),
+    "zig-O2": ("zig", "-O2"),
 }
 ARM_CORES = [name for name, core in CORES.items() if core.unicorn and core.family.name == "arm"]
 REFERENCE = "gcc-O3-native"
@@ -172,13 +173,15 @@ def small(*shapes: ConvShape) -> Callable[[np.random.Generator], Iterator[Argume
     return calls
 
 
-def pool(point: bool, shape: PoolShape) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+def pool(point: bool, *shapes: PoolShape) -> Callable[[np.random.Generator], Iterator[Arguments]]:
     def calls(rng: np.random.Generator) -> Iterator[Arguments]:
-        size = shape.channels * shape.in_height * shape.in_width
-        outputs = results(shape.channels * shape.out_height * shape.out_width)
-        yield (
-            [mixed(rng, size), outputs[0], shape] if point else [mixed(rng, size), positive(rng, size), *outputs, shape]
-        )
+        for shape in shapes:
+            size = shape.channels * shape.in_height * shape.in_width
+            outputs = results(shape.channels * shape.out_height * shape.out_width)
+            moments = (
+                [tame(rng, size), spread(rng, size)] if shape is GLOBAL else [mixed(rng, size), positive(rng, size)]
+            )
+            yield [moments[0], outputs[0], shape] if point else [*moments, *outputs, shape]
 
     return calls
 
@@ -190,7 +193,9 @@ def same(channels: int, height: int, width: int, out: int, kernel: int, groups: 
 
 ODD = ConvShape(2, 9, 10, 3, 5, 12, 2, 3, 2, 1, 1, 3, 1, 2, 1)
 GROUPED = ConvShape(4, 6, 5, 10, 6, 5, 3, 3, 1, 1, 1, 1, 1, 1, 2)
+DEEP = ConvShape(7, 4, 5, 9, 4, 5, 5, 5, 1, 1, 2, 2, 1, 1, 1)  # sums of several parts
 POOLED = PoolShape(10, 100, 100, 34, 34, 3, 3, 3, 3, 1, 1, 0)
+GLOBAL = PoolShape(10, 100, 100, 1, 1, 100, 100, 1, 1, 0, 0, 1)
 HALVED = PoolShape(10, 100, 100, 50, 50, 2, 2, 2, 2, 0, 0, 1)
 CHANNELS = 100
 
@@ -202,17 +207,17 @@ def per_channel(rng: np.random.Generator, _: int) -> Array:
 CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_linear": linear(point=False),
     "lbnn_linear_point": linear(point=True),
-    "lbnn_conv2d": conv(False, ODD, GROUPED),
-    "lbnn_conv2d_point": conv(True, ODD, GROUPED),
-    "lbnn_conv2d_3x3": conv(False, same(4, 8, 9, 2, 3), same(1, 5, 4, 10, 3)),
-    "lbnn_conv2d_3x3_point": conv(True, same(4, 8, 9, 2, 3), same(1, 5, 4, 10, 3)),
-    "lbnn_conv2d_1x1": conv(False, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1)),
-    "lbnn_conv2d_1x1_point": conv(True, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1)),
-    "lbnn_conv2d_small": small(ODD, GROUPED),
+    "lbnn_conv2d": conv(False, ODD, GROUPED, DEEP),
+    "lbnn_conv2d_point": conv(True, ODD, GROUPED, DEEP),
+    "lbnn_conv2d_3x3": conv(False, same(4, 8, 9, 2, 3), same(1, 5, 4, 10, 3), same(17, 3, 6, 4, 3)),
+    "lbnn_conv2d_3x3_point": conv(True, same(4, 8, 9, 2, 3), same(1, 5, 4, 10, 3), same(17, 3, 6, 4, 3)),
+    "lbnn_conv2d_1x1": conv(False, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1), same(150, 1, 6, 2, 1)),
+    "lbnn_conv2d_1x1_point": conv(True, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1), same(150, 1, 6, 2, 1)),
+    "lbnn_conv2d_small": small(ODD, GROUPED, DEEP),
     "lbnn_depthwise_3x3": conv(False, same(6, 7, 9, 6, 3, groups=6)),
     "lbnn_depthwise_3x3_point": conv(True, same(6, 7, 9, 6, 3, groups=6)),
-    "lbnn_avg_pool": pool(False, POOLED),
-    "lbnn_avg_pool_point": pool(True, POOLED),
+    "lbnn_avg_pool": pool(False, POOLED, GLOBAL),
+    "lbnn_avg_pool_point": pool(True, POOLED, GLOBAL),
     "lbnn_avg_pool_2x2": pool(False, HALVED),
     "lbnn_avg_pool_2x2_point": pool(True, HALVED),
     "lbnn_leaky_relu": activation(0.01),
@@ -303,8 +308,7 @@ def host(name: str, folder: Path) -> Host:
 def emulated(core: str, compiler: str, folder: Path) -> Emulated:
     if compiler == "gcc":
         need("arm-none-eabi-gcc")
-    contract = () if compiler == "gcc" else ("-ffp-contract=on",)
-    given = (*FUSING, *contract, "-DLBNN_KERNEL=")
+    given = (*FUSING, "-DLBNN_KERNEL=")
     out, include = folder / f"{core}-{compiler}.elf", [ROOT / "c_runtime"]
     return Emulated(
         UnicornMachine(link_for_core(CORES[core], [SOURCE], out, sorted(CALLS), given, include, compiler), CORES[core])
@@ -415,6 +419,48 @@ def test_fast_math_is_refused(tmp_path: Path) -> None:
         with pytest.raises(CompileError, match="without -ffast-math"):
             flags = ("-DLBNN_STRICT", "-ffast-math")
             TOOLCHAINS[compiler].compile_shared([SOURCE], tmp_path / "no.so", flags, [ROOT / "c_runtime"])
+
+
+@pytest.mark.parametrize("language", ["-std=gnu99", "-xc++ -std=c++11"])
+def test_gcc_that_would_fuse_is_refused_and_told_how_to_go_on(language: str, tmp_path: Path) -> None:
+    """It fuses unless told otherwise in GNU C and in C++, wherever the processor can."""
+    with pytest.raises(CompileError, match="-ffp-contract=off -DLBNN_NO_CONTRACTION"):
+        compile_headers("gcc", f"{language} -mfma", tmp_path)
+    compile_headers("gcc", f"{language} -mfma -ffp-contract=off -DLBNN_NO_CONTRACTION", tmp_path)
+    compile_headers("gcc", f"{language} -mno-fma", tmp_path)
+    compile_headers("gcc", "-std=c99 -mfma", tmp_path)
+
+
+def compile_headers(compiler: str, flags: str, folder: Path) -> None:
+    need(compiler)
+    given = ("-DLBNN_STRICT", "-DLBNN_KERNEL=", *flags.split())
+    TOOLCHAINS[compiler].compile_shared([SOURCE], folder / "headers.so", given, [ROOT / "c_runtime"])
+
+
+# A user who lies about contraction shows best that the headers leave it alone.
+FUSED_BY_THE_USER = {
+    "gcc": "-std=gnu99 -ffp-contract=fast -DLBNN_NO_CONTRACTION",
+    "clang": "-std=gnu99 -ffp-contract=on",
+}
+
+
+@pytest.mark.parametrize("compiler", FUSED_BY_THE_USER)
+def test_code_behind_the_headers_is_compiled_as_without_them(compiler: str, tmp_path: Path) -> None:
+    """The user's own function, fused as the flags say, is the same with and without the runtime in front of it."""
+    function = "float user(float a, float b, float c);\nfloat user(float a, float b, float c) { return a * b + c; }\n"
+    flags = f"-O2 -mfma -DLBNN_STRICT {FUSED_BY_THE_USER[compiler]}"
+    bare, behind = (instructions(compiler, flags, text + function, tmp_path) for text in ("", SOURCE.read_text()))
+    assert bare == behind and any("fmadd" in line for line in bare)
+
+
+def instructions(compiler: str, flags: str, text: str, folder: Path) -> list[str]:
+    """Those of the function `user`."""
+    source = folder / "user.c"
+    source.write_text(text)
+    command = [need(compiler), *flags.split(), f"-I{ROOT / 'c_runtime'}", "-S", "-o", "-", str(source)]
+    listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    body = listing.partition("\nuser:")[2].partition(".size\tuser")[0]
+    return [line for line in body.splitlines() if line.startswith("\t") and not line.startswith("\t.")]
 
 
 def test_without_the_option_the_bits_may_differ(folder: Path) -> None:

@@ -30,13 +30,16 @@
     CONV(1, 1, 9, 4, 1, 3, 1, 2, 0, 2, 1, 2, 1); /* 1-D, dilated */   \
     CONV(1, 2, 2, 1, 3, 3, 1, 1, 2, 2, 1, 1, 1); /* more kernel than input */ \
     CONV(1, 6, 5, 2, 2, 2, 1, 1, 3, 3, 2, 3, 1); /* taps all outside */ \
-    CONV(1, 2, 2, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1)  /* and before the input */
+    CONV(1, 2, 2, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1); /* and before the input */ \
+    CONV(7, 2, 2, 2, 5, 5, 1, 1, 2, 2, 1, 1, 1); /* parts that begin in a row */ \
+    CONV(1, 1, 150, 9, 1, 146, 1, 2, 0, 0, 1, 1, 1) /* rows of more than one part */
 
 #define PAIR_CONVS()                                  \
     CONV(1, 1, 4, 2, 3, 3, 1, 1, 1, 1, 1, 1, 1);      \
     CONV(2, 2, 5, 2, 3, 3, 1, 1, 1, 1, 1, 1, 1);      \
     CONV(1, 3, 8, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1);      \
-    CONV(2, 3, 7, 10, 3, 3, 1, 1, 1, 1, 1, 1, 1)
+    CONV(2, 3, 7, 10, 3, 3, 1, 1, 1, 1, 1, 1, 1);     \
+    CONV(17, 2, 5, 2, 3, 3, 1, 1, 1, 1, 1, 1, 1) /* parts */
 
 #define DEPTHWISE_CONVS()                             \
     CONV(1, 1, 4, 1, 3, 3, 1, 1, 1, 1, 1, 1, 1);      \
@@ -47,7 +50,8 @@
     CONV(1, 1, 4, 2, 1, 1, 1, 1, 0, 0, 1, 1, 1);      \
     CONV(3, 1, 5, 2, 1, 1, 1, 1, 0, 0, 1, 1, 1);      \
     CONV(2, 3, 3, 4, 1, 1, 1, 1, 0, 0, 1, 1, 1);      \
-    CONV(3, 2, 4, 10, 1, 1, 1, 1, 0, 0, 1, 1, 1)
+    CONV(3, 2, 4, 10, 1, 1, 1, 1, 0, 0, 1, 1, 1);     \
+    CONV(LBNN_FOLD + 1, 1, 5, 2, 1, 1, 1, 1, 0, 0, 1, 1, 1) /* parts */
 
 #define CONV_SHAPE lbnn_conv_shape
 #define CONV_GROUPS(g) 1

@@ -1,4 +1,5 @@
-/* Linear layers: 1 to 3 inputs, 1 to 10 outputs, and 33 outputs for the widest blocks. */
+/* Linear layers: 1 to 3 inputs, 1 to 10 outputs, 33 outputs for the widest blocks, and sums of more than one part
+ * (lbnn_fold) with a part of one input at the end. */
 #include "lbnn_linear.h"
 
 #define LINEAR(in_len, out_len)                                                     \
@@ -23,7 +24,9 @@
     LINEAR(3, 8);                                                                              \
     LINEAR(2, 9);                                                                              \
     LINEAR(1, 10);                                                                             \
-    LINEAR(2, 33)
+    LINEAR(2, 33);                                                                             \
+    LINEAR(LBNN_FOLD / 2 + 1, 9);                                                              \
+    LINEAR(LBNN_FOLD + 1, 5)
 
 void prove_lbnn_linear(void)
 {

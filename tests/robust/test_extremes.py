@@ -33,6 +33,7 @@ DEEP = {
     ("25 residual blocks", "variances of 1"): 1e-6,
     ("49 convolutions", "variances of 1"): 2e-6,
     ("16-4096-1", "variances of 1"): 1e-5,
+    ("16-4096-1", "variances of 1e30"): 1e-5,
     ("16-32-1", "weight variance 1e-30, no bias"): 3e-6,
     ("16-1", "weight variance 1e30"): 1e-6,
     ("16-32-32-1", "inner variance 1e30"): 2e-6,
@@ -106,8 +107,9 @@ def test_the_exported_self_test_states_what_float32_loses() -> None:
     assert found.verdict == "beyond" and found.var_error <= 2.0 * float(tolerance)
 
 
-def test_a_long_sum_of_equal_terms_stays_within_the_bound_of_its_length() -> None:
-    """C adds one term after another, and equal terms are all rounded the same way: up to n / 2^24 for n of them."""
-    case = CASES["4096-8", "equal inputs, equal sigmas"]
-    found = extremes.examine(case, case.model, "c")
-    assert found.verdict == "beyond" and found.var_error <= extremes.WIDTH / 2**24
+@pytest.mark.parametrize("name", ["784-8", "4096-8"])
+def test_a_long_sum_of_equal_terms_keeps_the_contract(name: str) -> None:
+    """Equal terms are all rounded the same way; C adds them in parts. tests/c_runtime/test_long_sums.py has every kernel."""
+    case = CASES[name, "equal inputs, equal sigmas"]
+    for backend in BACKENDS:
+        assert extremes.examine(case, case.model, backend).verdict == "ok"

@@ -40,11 +40,12 @@ SCALAR = {"lbnn_abs", "lbnn_leaky_relu", "lbnn_leaky_relu_clamped"}
 # The divisions of the clamped form need the relation between a tail and its moments, which no interval holds.
 NOT_FINITE = {"lbnn_leaky_relu_clamped"}
 # Called for what is left of a block, of which LBNN_OPTIMIZE_SIZE leaves nothing (LBNN_WHOLE_BLOCKS).
-DEAD = {("lbnn_conv_pixel_one", "size"), ("lbnn_sum_run", "size")}
+DEAD = {("lbnn_conv_pixel_one", "size"), ("lbnn_linear_one", "size"), ("lbnn_sum_run", "size")}
 OPTIONS = (
     *("-eva-precision", "0", "-eva-auto-loop-unroll", "2000", "-eva-slevel", "20000"),
     *("-eva-slevel-function", "lbnn_leaky_relu_point:0", "-eva-subdivide-non-linear", "8"),
     *("-machdep", "gcc_x86_32", "-eva-no-show-progress", "-no-unicode"),
+    "-warn-invalid-pointer",  # also where a pointer outside of its array is computed and never followed
 )
 PROVED = {"Valid", "Considered valid", "Dead"}
 
