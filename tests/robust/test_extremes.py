@@ -109,7 +109,7 @@ def test_the_exported_self_test_states_what_float32_loses() -> None:
 
 @pytest.mark.parametrize("name", ["784-8", "4096-8"])
 def test_a_long_sum_of_equal_terms_keeps_the_contract(name: str) -> None:
-    """Equal terms are all rounded the same way; C adds them in parts. tests/c_runtime/test_long_sums.py has every kernel."""
+    """Equal terms all round the same way; C adds them in parts. tests/c_runtime/test_long_sums.py has every kernel."""
     case = CASES[name, "equal inputs, equal sigmas"]
     for backend in BACKENDS:
         assert extremes.examine(case, case.model, backend).verdict == "ok"
