@@ -40,6 +40,7 @@ RC = {
     "legend.frameon": False,
     "legend.fontsize": 10.5,
 }
+PLACES = (-1, -0.5, 0, 0.5, 1)
 Curves = list[dict[str, Any]]
 
 
@@ -66,16 +67,16 @@ OUTPUTS = {"embedded": [("$\\mu$", BLUE)], "learned": [("$\\mu$", ORANGE), ("$\\
 
 def architectures() -> Figure:
     """Fig. 1(a): both networks, with what they predict and how many numbers are trained."""
-    figure, row = plt.subplots(1, 2, figsize=(9.0, 4.0), layout="constrained")
+    figure, row = plt.subplots(1, 2, figsize=(9.0, 3.7), layout="constrained")
     for axes, (head, outputs) in zip(row, OUTPUTS.items(), strict=True):
         _network(axes, outputs)
         axes.set_title(f"{head} variance")
         count = f"{HEADS[head].parameters(128)} parameters at 128 units"
-        total = "total variance: $\\mathbb{V}[\\mu]$" if head == "embedded" else (
-            "total variance: $\\mathbb{V}[\\mu]+\\sigma_a^2$, or $\\sigma_a^2$ alone"
+        total = "total variance: V[$\\mu$]" if head == "embedded" else (
+            "total variance: V[$\\mu$] $+\\ \\sigma_a^2$, or $\\sigma_a^2$ alone"
         )  # fmt: skip
         axes.text(1.0, -2.15, f"{count}\n{total}", ha="center", va="top")
-        axes.set(xlim=(-0.35, 2.35), ylim=(-3.1, 2.3))
+        axes.set(xlim=(-0.35, 2.35), ylim=(-2.95, 2.35))
         axes.axis("off")
     return figure
 
@@ -111,11 +112,11 @@ def _node(axes: Axes, place: tuple[float, float], name: str, color: str) -> None
 
 def _lines(axes: Axes, table: Table, activation: str, score: str) -> None:
     """Median and quartiles against the number of units, for each head."""
-    for head, style in STYLES.items():
+    for shift, (head, style) in zip((0.94, 1.0, 1.06), STYLES.items(), strict=True):  # side by side where they meet
         spreads = [table(hidden, activation, head, score) for hidden in table.sizes]
         middle = [spread.middle for spread in spreads]
         bars = [[s.middle - s.low for s in spreads], [s.high - s.middle for s in spreads]]
-        axes.errorbar(table.sizes, middle, bars, lw=1.5, ms=6, elinewidth=1.0, capsize=2.5, **style)
+        axes.errorbar(shift * np.array(table.sizes), middle, bars, lw=1.5, ms=6, elinewidth=1.0, capsize=2.5, **style)
     axes.set_xscale("log", base=2)
     axes.set_xticks(table.sizes, [str(size) for size in table.sizes], fontsize=9)
     axes.minorticks_off()
@@ -176,8 +177,8 @@ def predictions(curves: Curves, rows: list[tuple[str, str]]) -> Figure:
             _band(axes, _curve(curves, hidden, head, activation))
             _borders(axes)
             axes.set_title(f"{hidden} units, {FORMS[activation]}")
-            axes.set(xlim=(-OUTSIDE, OUTSIDE), ylim=(-3.5, 5.5), xticks=(-1.5, -1, -0.5, 0, 0.5, 1, 1.5))
-        row[0].set_ylabel(f"{STYLES[head]['label']}\ny")
+            axes.set(xlim=(-OUTSIDE, OUTSIDE), ylim=(-3.5, 5.5), xticks=PLACES)
+        row[0].set_ylabel(f"y, {STYLES[head]['label']}")
     for axes in grid[-1]:
         axes.set_xlabel("x")
     figure.legend(*grid[0, 0].get_legend_handles_labels(), ncols=5, loc="outside lower center")
@@ -189,10 +190,10 @@ def _band(axes: Axes, curve: dict[str, Any]) -> None:
     x = np.linspace(-OUTSIDE, OUTSIDE, len(curve["mean"]))
     mean, std = np.array(curve["mean"]), np.sqrt(curve["var"])
     color = STYLES[curve["head"]]["color"]
-    seen_x, seen_y = draw(1, 200, torch.Generator().manual_seed(12345))
+    seen_x, seen_y = draw(1, 150, torch.Generator().manual_seed(12345))
     axes.fill_between(x, mean - 2 * std, mean + 2 * std, color=color, alpha=0.28, lw=0, label="predicted ± 2 std")
     axes.plot(x, mean, color=color, lw=2, label="predicted mean")
-    axes.plot(seen_x[0], seen_y[0], ".", color="0.25", ms=2.5, mew=0, label="data")
+    axes.plot(seen_x[0], seen_y[0], ".", color="0.2", ms=4, mew=0, alpha=0.7, label="data")
     points = torch.as_tensor(x)
     for sign, label in ((2, "true mean and ± 2 std"), (0, None), (-2, None)):
         axes.plot(x, true_mean(points) + sign * true_std(points), label=label, **TRUTH)
@@ -217,7 +218,7 @@ def loss_by_place(curves: Curves) -> Figure:
                 axes.plot(x[5::10], nll[5::10], lw=1.2, ms=4.5, **style)
             _borders(axes)
             axes.set_yscale("asinh", linear_width=1.0)
-            axes.set(title=f"{hidden} units, {name}", xlim=(-OUTSIDE, OUTSIDE), xticks=(-1.5, -1, -0.5, 0, 0.5, 1, 1.5))
+            axes.set(title=f"{hidden} units, {name}", xlim=(-OUTSIDE, OUTSIDE), xticks=PLACES)
         row[0].set_ylabel("reconstruction loss (nats)")
     for axes in grid.flat:
         _plain_ticks(axes, (-2, -1, 0, 1, 2, 5, 10, 20, 50, 100, 200))

@@ -49,7 +49,8 @@ def span(values: Iterable[float], decimals: int = 2) -> str:
 def bullets(*texts: str) -> str:
     """A list, wrapped as the rest of the page."""
     return "\n".join(
-        textwrap.fill(" ".join(text.split()), 118, initial_indent="- ", subsequent_indent="  ") for text in texts
+        textwrap.fill(" ".join(text.split()), 118, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
+        for text in texts
     )
 
 
@@ -81,9 +82,10 @@ def beyond_the_paper(table: Table) -> str:
     return bullets(*(part(table) for part in (_plateau, _unaware, _seeds)))
 
 
-def narrow_twice(table: Table, activation: str, head: str, smallest: int = 8) -> str:
+def narrow_twice(table: Table, activation: str, head: str, smallest: int = 8, largest: int = 1024) -> str:
     """How many networks are at both points where the noise vanishes less than half as wide as between them."""
-    found = [r.scores for r in table.runs if (r.activation, r.head) == (activation, head) and r.hidden >= smallest]
+    sizes = [size for size in table.sizes if smallest <= size <= largest]
+    found = [run.scores for size in sizes for run in select(table.runs, size, activation, head)]
     both = sum(2 * max(run["std_-1/6"], run["std_1/6"]) < run["std_0"] for run in found)
     return f"{both} of {len(found)}"
 
@@ -102,10 +104,10 @@ def _unaware(table: Table) -> str:
     widths = [
         table(size, "exact", "embedded", f"std_{sign}1.5").middle for size in table.sizes[1:] for sign in ("-", "")
     ]
-    return f"""**None of the networks knows that it is outside.** The KL has no weight after the first epochs, so nothing
-    asks for doubt where there are no data: a width there is the continuation of what fits inside. The noise grows
-    towards both edges, so the embedded band goes on growing, to a deviation of {span(widths)} at |x| = 1.5 (medians of
-    4 units and more, exact moments; the true one is 0.3)."""
+    return f"""**None of the networks knows that it is outside.** The KL has no weight after the first epochs, so
+    nothing asks for doubt where there are no data: a width there is the continuation of what fits inside, where the
+    noise grows towards both edges. It takes the embedded band to a deviation of {span(widths)} at |x| = 1.5 (medians
+    of 4 units and more, exact moments; the true one is 0.3)."""
 
 
 def _seeds(table: Table) -> str:
@@ -183,7 +185,7 @@ def times(found: Results) -> str:
     main, tried = found.extra["times"], found.extra.get("tried_times")
     parts = [_time("make paper", found.runs, main)]
     parts += [_time("make paper-choices", found.tried, tried)] if tried else []
-    return textwrap.fill(" ".join(parts), 120)
+    return textwrap.fill(" ".join(parts), 120, break_on_hyphens=False)
 
 
 def _time(command: str, runs: list[Run], spent: dict[str, float | None]) -> str:

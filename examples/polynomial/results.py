@@ -25,7 +25,8 @@ from lbnn.problem import INSIDE, OUTSIDE, true_mean, true_std
 
 Array = np.ndarray[Any, Any]
 
-PLACES = {"std_-1.5": -1.5, "std_-0.5": -0.5, "std_-1/6": -1 / 6, "std_0": 0.0, "std_1/6": 1 / 6, "std_0.5": 0.5, "std_1.5": 1.5}  # fmt: skip
+PLACES = {f"std_{name}": value for name, value in (("-1.5", -1.5), ("-0.5", -0.5), ("-1/6", -1 / 6), ("0", 0.0))}
+PLACES |= {"std_1/6": 1 / 6, "std_0.5": 0.5, "std_1.5": 1.5}
 SIDES = ("left", "right")
 MEASURES = ("inside", *SIDES, "mean_error", *(f"{name}_{side}" for name in ("z", "rise") for side in SIDES), *PLACES)
 COLUMNS = (*MEASURES, *(f"{name}_exact" for name in MEASURES), "last", "reported64", "true64")
