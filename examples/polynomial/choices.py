@@ -25,8 +25,8 @@ CHOICES = {
     "slope 0.2": Choice(slope=0.2),
     "σ 0.02 at the start": Choice(sigma=0.02),
     "σ 0.5 at the start": Choice(sigma=0.5),
-    "KL beside the mean over the batch": Choice(kl_scale=1.0),
     "no KL": Choice(kl_scale=0.0),
+    "KL beside the mean over the batch": Choice(kl_scale=1.0),
     "ρ not decayed": Choice(decay_rho=False),
     "exp in the head": Choice(link="exp"),
 }

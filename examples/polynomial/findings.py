@@ -135,7 +135,7 @@ def choices_table(found: Results) -> str:
     short_names = {"embedded": "emb.", "learned": "σa²+σe²", "learned_a": "σa²"}
     names = " | ".join(f"{size} {form}: {short_names[head]}" for size, form, head in columns)
     lines = [f"| choice | {names} |", "|---|" + "--:|" * len(columns)]
-    for label in (*CHOICES, PRINTED):
+    for label in (CHOSEN, *tried_labels(found)):
         cells = [_cell(found, label, *column) for column in columns]
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -149,8 +149,13 @@ def _cell(found: Results, label: str, hidden: int, form: str, head: str) -> str:
 
 def choices_found(found: Results) -> str:
     """How far each choice changes the outcome."""
-    labels = [*CHOICES, PRINTED][1:]
-    return bullets(*(_one_choice(found, label) for label in labels))
+    return bullets(*(_one_choice(found, label) for label in tried_labels(found)))
+
+
+def tried_labels(found: Results) -> list[str]:
+    """The choices that were tried, in their order."""
+    seen = {run.label for run in found.tried}
+    return [label for label in (*CHOICES, PRINTED) if label in seen]
 
 
 def _one_choice(found: Results, label: str) -> str:

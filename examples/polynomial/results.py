@@ -68,9 +68,15 @@ def finished(folder: Path, epochs: int) -> list[Job]:
 
 
 def finished_tries(folder: Path, epochs: int) -> list[Job]:
-    """The other choices, once all are done."""
+    """The jobs of the other choices of which all are done."""
     every = tries(epochs=epochs)
-    return every if all(result_file(folder, job).exists() for job in every) else []
+    missing = {_label(job) for job in every if not result_file(folder, job).exists()}
+    return [job for job in every if _label(job) not in missing]
+
+
+def _label(job: Job) -> str:
+    """The choice as the page calls it."""
+    return PRINTED if job.activation == "mirrored" else job.label
 
 
 def collect(folder: Path, every: list[Job]) -> tuple[list[Run], dict[str, Any]]:
@@ -105,7 +111,7 @@ def _times(path: Path, loaded: list[tuple[Job, dict[str, Any]]]) -> dict[str, An
 
 
 def _runs(job: Job, result: dict[str, Any], columns: tuple[str, ...]) -> Iterator[Run]:
-    label = PRINTED if job.activation == "mirrored" else job.label
+    label = _label(job)
     for h, head in enumerate(HEADS):
         for s, seed in enumerate(job.seeds):
             one = {name: value[h, s] for name, value in result.items() if name != "cpu_seconds"}

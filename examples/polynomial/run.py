@@ -61,14 +61,13 @@ def tried_seeds(hidden: int) -> tuple[int, ...]:
 
 
 def tries(sizes: tuple[int, ...] = TRIED_SIZES, epochs: int = EPOCHS) -> list[Job]:
-    """The jobs with other choices, the most expensive first."""
+    """The jobs with other choices, choice by choice."""
     others = [(form, label) for label in CHOICES if label != CHOSEN for form in ACTIVATIONS]
-    every = [
+    return [
         Job(hidden, form, tried_seeds(hidden), epochs, label)
-        for hidden in sizes
         for form, label in [*others, ("mirrored", CHOSEN)]
+        for hidden in sizes
     ]
-    return sorted(every, key=lambda job: -job.cost)
 
 
 def _parts(values: tuple[int, ...], size: int) -> Iterator[tuple[int, ...]]:
