@@ -28,7 +28,13 @@ Array = np.ndarray[Any, Any]
 PLACES = {f"std_{name}": value for name, value in (("-1.5", -1.5), ("-0.5", -0.5), ("-1/6", -1 / 6), ("0", 0.0))}
 PLACES |= {"std_1/6": 1 / 6, "std_0.5": 0.5, "std_1.5": 1.5}
 SIDES = ("left", "right")
-MEASURES = ("inside", *SIDES, "mean_error", *(f"{name}_{side}" for name in ("z", "rise") for side in SIDES), *PLACES)
+MEASURES = (
+    "inside",
+    *SIDES,
+    "mean_error",
+    *(f"{name}_{side}" for name in ("z", "rise", "off") for side in SIDES),
+    *PLACES,
+)
 COLUMNS = (*MEASURES, *(f"{name}_exact" for name in MEASURES), "last", "reported64", "true64")
 TRIED_COLUMNS = ("inside", *SIDES, "inside_exact")
 SHOWN = (4, 128, 1024)  # hidden units of the networks in figure 2
@@ -134,6 +140,7 @@ def _measures(one: dict[str, Array], suffix: str) -> dict[str, float]:
         "mean_error": _rms(error[np.abs(x) <= INSIDE]),
         **{f"z_{side}": math.sqrt(z2[_outside(x, side)].mean()) for side in SIDES},
         **{f"rise_{side}": _rise(x, nll, side) for side in SIDES},
+        **dict(zip(("off_left", "off_right"), np.abs(error[[0, -1]]), strict=True)),  # at x = -1.5 and 1.5
         **{name: float(np.interp(place, x, np.sqrt(var))) for name, place in PLACES.items()},
     }
     return {name + suffix: value for name, value in found.items()}

@@ -251,7 +251,14 @@ def _outside(size: int) -> Callable[[View], str]:
 def _why_outside(view: View) -> str:
     parts = [f"{both(view, head, 128, 'z_')} ({name})" for head, name in KINDS.items()]
     return f"""Rms errors left and right in predicted deviations, exact moments: {"; ".join(parts)}. The best is 1:
-    above it a network is too sure, below it wider than it needs to be, and both cost."""
+    above it a network is too sure, below it wider than it needs to be, and both cost. {_off(view, 128)}"""
+
+
+def _off(view: View, size: int) -> str:
+    parts = [f"{both(view, head, size, 'off_')} ({name})" for head, name in KINDS.items()]
+    widths = ", ".join(f"{view.embedded(size, f'std_{sign}1.5'):.2f}" for sign in ("-", ""))
+    return f"""The mean is off at x = -1.5 and 1.5 by {"; ".join(parts)}, where the embedded band has deviations of
+    {widths}: a kink that the data do not see, beside the training range, bends the line outside of it."""
 
 
 def similar_at_1024(view: View) -> str:
@@ -268,7 +275,7 @@ def _why_1024(view: View) -> str:
     last, best = ([view.table(1024, "exact", head, score).middle for head in HEADS] for score in ("last", "inside"))
     waste = ", ".join(f"{a - b:.3f}" for a, b in zip(last, best, strict=True))
     return f"""A step of 0.01 is large for so many weights: the last epoch is {waste} nats worse than the best one
-    (embedded, σa² + σe², σa² alone; exact moments, medians)."""
+    (embedded, σa² + σe², σa² alone; exact moments, medians). {_off(view, 1024)}"""
 
 
 def crossover(view: View) -> int | None:
