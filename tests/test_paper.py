@@ -23,7 +23,7 @@ import results  # noqa: E402
 import run  # noqa: E402
 import statements  # noqa: E402
 import training  # noqa: E402
-from choices import CHOICES, CHOSEN, PRINTED, Choice  # noqa: E402
+from choices import CHOICES, CHOSEN, PRINTED, TOGETHER  # noqa: E402
 
 from lbnn import demo  # noqa: E402
 from lbnn.problem import IDEAL_NLL, draw, inside_grid, true_mean, true_std  # noqa: E402
@@ -146,7 +146,7 @@ def test_jobs_cover_every_size_activation_and_seed_once():
 
 def test_every_choice_is_tried_once_at_both_sizes_with_a_file_of_its_own():
     tried = run.tries()
-    assert {(job.label, job.hidden, job.activation) for job in tried} == {
+    assert {(label, job.hidden, job.activation) for job in tried for label in job.labels} == {
         *(
             (label, size, form)
             for label in CHOICES
@@ -177,7 +177,8 @@ def test_scoring_in_chunks_changes_nothing(monkeypatch):
 def test_decay_reaches_rho_only_where_it_is_chosen(decay_rho):
     copies = networks.Copies(*(part.requires_grad_() for part in networks.initial(4, SEEDS)))
     before = networks.Copies(*(part.detach().clone() for part in copies))
-    training.stepper(copies, Choice(decay_rho=decay_rho))(sum((0.0 * part).sum() for part in copies))
+    job = training.Job(4, "exact", SEEDS, 1, (CHOSEN if decay_rho else "ρ not decayed",))
+    training.stepper(copies, job)(sum((0.0 * part).sum() for part in copies))
     for old, new in zip(before, copies, strict=True):
         torch.testing.assert_close(new[:, 0].detach(), old[:, 0] * (1 - 1e-4))
         torch.testing.assert_close(new[:, 1].detach(), old[:, 1] * (1 - 1e-4 if decay_rho else 1))
@@ -185,9 +186,19 @@ def test_decay_reaches_rho_only_where_it_is_chosen(decay_rho):
 
 @pytest.mark.parametrize("label", ["exp in the head", "no KL", "slope 0.2", "σ 0.5 at the start"])
 def test_a_choice_changes_the_training(label):
-    base, other = (training.train(training.Job(4, "exact", SEEDS, 50, name)) for name in (CHOSEN, label))
+    base, other = (training.train(training.Job(4, "exact", SEEDS, 50, (name,))) for name in (CHOSEN, label))
     changed = [bool((base["inside"][h] != other["inside"][h]).all()) for h in range(3)]
     assert changed == ([False, True, True] if label == "exp in the head" else [True] * 3)
+
+
+@pytest.mark.parametrize("activation", networks.ACTIVATIONS)
+def test_choices_trained_together_are_those_trained_alone(activation, monkeypatch):
+    monkeypatch.setattr(training, "KL_WEIGHT", lambda *_: 0.0)  # one sample for all copies: another one for each alone
+    together = training.train(training.Job(4, activation, SEEDS, 50, TOGETHER[0]))
+    for index, label in enumerate(TOGETHER[0]):
+        alone = training.train(training.Job(4, activation, SEEDS, 50, (label,)))
+        part = slice(2 * index, 2 * index + 2)
+        np.testing.assert_allclose(together["left"][:, part], alone["left"], rtol=1e-3, err_msg=label)
 
 
 # --- results, verdicts, page -----------------------------------------------------------------------------------

@@ -30,5 +30,7 @@ CHOICES = {
     "ρ not decayed": Choice(decay_rho=False),
     "exp in the head": Choice(link="exp"),
 }
+TOGETHER = (tuple(label for label in CHOICES if label not in (CHOSEN, "exp in the head")), ("exp in the head",))
+"""Choices whose networks are trained as one job: all but those with another head."""
 PRINTED = "P(a<0) with the printed sign"  # the clamped form, mirrored: tried with everything else as chosen
 TRIED_SIZES = (4, 64)

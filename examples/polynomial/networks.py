@@ -7,8 +7,9 @@ output, which is neither counted nor regularised.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,7 +29,8 @@ from lbnn.priors import named_gaussians
 CLAMP = 3.0  # of the paper's form
 MAX_OUTPUTS = 2
 
-Activation = Callable[[Tensor, Tensor, float], Moments[Tensor]]
+Slope = float | Tensor  # of all copies, or (copies, 1, 1)
+Activation = Callable[[Tensor, Tensor, Any], Moments[Tensor]]
 
 
 class ReplicaNamespace(TorchNamespace):
@@ -38,10 +40,19 @@ class ReplicaNamespace(TorchNamespace):
         """bias + the sum of x @ weight.T, for each replica its own."""
         return sum((_product(x, weight) for x, weight in terms), start=bias)
 
+    def tail_mix(self, x: Tensor, rows: Any) -> list[Any]:
+        """Linear combinations of the tail's moments; a factor may be a tensor, where copies differ in their slope."""
+        moments = super().tail_mix(x, [(0.0, *unit) for unit in ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))])
+        return [sum((f * m for f, m in zip(row[1:], moments, strict=True) if _counts(f)), start=row[0]) for row in rows]
+
     def halves(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Both halves of the features."""
         k = x.shape[-1] // 2
         return x[..., :k], x[..., k:]
+
+
+def _counts(factor: Tensor | float) -> bool:
+    return isinstance(factor, Tensor) or factor != 0.0
 
 
 def _product(x: Tensor, weight: Tensor) -> Tensor:
@@ -54,17 +65,17 @@ def _product(x: Tensor, weight: Tensor) -> Tensor:
 REPLICAS = ReplicaNamespace()
 
 
-def exact(mean: Tensor, var: Tensor, slope: float) -> Moments[Tensor]:
+def exact(mean: Tensor, var: Tensor, slope: Any) -> Moments[Tensor]:
     """The exact moments of a leaky-ReLU."""
     return leaky_relu(REPLICAS, Moments(mean, var), slope)
 
 
-def clamped(mean: Tensor, var: Tensor, slope: float) -> Moments[Tensor]:
+def clamped(mean: Tensor, var: Tensor, slope: Any) -> Moments[Tensor]:
     """The paper's form, with the sign of P(a < 0) put right."""
     return leaky_relu_clamped(REPLICAS, Moments(mean, var), slope, CLAMP)
 
 
-def mirrored(mean: Tensor, var: Tensor, slope: float) -> Moments[Tensor]:
+def mirrored(mean: Tensor, var: Tensor, slope: Any) -> Moments[Tensor]:
     """The paper's form letter by letter: its P(a < 0) is the probability of the other side."""
     sigma = torch.sqrt(var)
     alpha = (-mean / sigma).clamp(-CLAMP, CLAMP)
@@ -147,9 +158,10 @@ def _column(flags: Tensor, like: Tensor) -> Tensor:
     return flags.view(-1, *(1,) * (like.ndim - 1))
 
 
-def initial(hidden: int, seeds: tuple[int, ...], choice: Choice = Choice()) -> Copies:  # noqa: B008 (frozen)
-    """A copy for each head and seed, as the library initialises its layers."""
-    copies = [_initial(head.module, hidden, seed, choice) for head in HEADS.values() for seed in seeds]
+def initial(hidden: int, seeds: tuple[int, ...], choices: Sequence[Choice] = (Choice(),)) -> Copies:
+    """A copy for each head, choice and seed, as the library initialises its layers."""
+    kinds = itertools.product(HEADS.values(), choices, seeds)
+    copies = [_initial(head.module, hidden, seed, choice) for head, choice, seed in kinds]
     return Copies(*(torch.stack(each) for each in zip(*copies, strict=True)))
 
 
@@ -189,15 +201,17 @@ def used(copies: Copies) -> Copies:
     return Copies(units, bias)
 
 
-def predict(formula: Activation, copies: Copies, x: Tensor, choice: Choice = Choice()) -> Moments[Tensor]:  # noqa: B008
+def predict(
+    formula: Activation, copies: Copies, x: Tensor, slope: Slope = 0.01, link: str = "softplus"
+) -> Moments[Tensor]:
     """Mean and total variance, each (replicas, batch), at `x` (replicas or 1, batch)."""
     units, bias = _moments(copies.units), _moments(copies.bias)
     w1 = Moments(*(part[:, :1].mT for part in units))
     b1 = Moments(*(part[:, 1:2] for part in units))
     w2 = Moments(*(part[:, 2:] for part in units))
     b2 = Moments(*(part[:, None] for part in bias))
-    hidden = formula(*linear_point(REPLICAS, x.unsqueeze(-1), w1, b1), choice.slope)
-    return _apply_heads(linear(REPLICAS, hidden, w2, b2), choice.link)
+    hidden = formula(*linear_point(REPLICAS, x.unsqueeze(-1), w1, b1), slope)
+    return _apply_heads(linear(REPLICAS, hidden, w2, b2), link)
 
 
 def _apply_heads(out: Moments[Tensor], link: str) -> Moments[Tensor]:

@@ -28,13 +28,8 @@ Array = np.ndarray[Any, Any]
 PLACES = {f"std_{name}": value for name, value in (("-1.5", -1.5), ("-0.5", -0.5), ("-1/6", -1 / 6), ("0", 0.0))}
 PLACES |= {"std_1/6": 1 / 6, "std_0.5": 0.5, "std_1.5": 1.5}
 SIDES = ("left", "right")
-MEASURES = (
-    "inside",
-    *SIDES,
-    "mean_error",
-    *(f"{name}_{side}" for name in ("z", "rise", "off") for side in SIDES),
-    *PLACES,
-)
+SIDED = tuple(f"{name}_{side}" for name in ("z", "rise", "off") for side in SIDES)
+MEASURES = ("inside", *SIDES, "mean_error", *SIDED, *PLACES)
 COLUMNS = (*MEASURES, *(f"{name}_exact" for name in MEASURES), "last", "reported64", "true64")
 TRIED_COLUMNS = ("inside", *SIDES, "inside_exact")
 SHOWN = (4, 128, 1024)  # hidden units of the networks in figure 2
@@ -74,15 +69,9 @@ def finished(folder: Path, epochs: int) -> list[Job]:
 
 
 def finished_tries(folder: Path, epochs: int) -> list[Job]:
-    """The jobs of the other choices of which all are done."""
+    """The other choices, once all are done."""
     every = tries(epochs=epochs)
-    missing = {_label(job) for job in every if not result_file(folder, job).exists()}
-    return [job for job in every if _label(job) not in missing]
-
-
-def _label(job: Job) -> str:
-    """The choice as the page calls it."""
-    return PRINTED if job.activation == "mirrored" else job.label
+    return every if all(result_file(folder, job).exists() for job in every) else []
 
 
 def collect(folder: Path, every: list[Job]) -> tuple[list[Run], dict[str, Any]]:
@@ -117,9 +106,9 @@ def _times(path: Path, loaded: list[tuple[Job, dict[str, Any]]]) -> dict[str, An
 
 
 def _runs(job: Job, result: dict[str, Any], columns: tuple[str, ...]) -> Iterator[Run]:
-    label = _label(job)
     for h, head in enumerate(HEADS):
-        for s, seed in enumerate(job.seeds):
+        for s, (given, seed) in enumerate(job.members):
+            label = PRINTED if job.activation == "mirrored" else given
             one = {name: value[h, s] for name, value in result.items() if name != "cpu_seconds"}
             scores = _measures(one, "") | _measures(one, "_exact") | one
             rounded = {name: _rounded(scores[name]) for name in columns}
@@ -206,7 +195,7 @@ def _sampled(job: Job, result: dict[str, Any], head: str, place: int) -> dict[st
     """One pass beside sampled networks: errors of the variance of the mean's output."""
     row = list(HEADS).index(head)
     copies = Copies(*(torch.as_tensor(result[part][row, place])[None] for part in ("units", "bias")))
-    model = unpack(copies, 0, HEADS[head].module(job.hidden, job.activation, job.choice))
+    model = unpack(copies, 0, HEADS[head].module(job.hidden, job.activation, job.choices[0]))
     x = torch.linspace(-INSIDE, INSIDE, 32)[:, None]
     check = monte_carlo(model, x, DRAWN, torch.Generator().manual_seed(0))
     ratio = (check.one_pass.var / check.sampled.var)[:, 0]

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import click
 import numpy as np
-from choices import BATCH, CHOICES, CHOSEN, TRIED_SIZES
+from choices import BATCH, CHOSEN, TOGETHER, TRIED_SIZES
 from networks import ACTIVATIONS, HEADS
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from training import Job, train
@@ -61,13 +61,10 @@ def tried_seeds(hidden: int) -> tuple[int, ...]:
 
 
 def tries(sizes: tuple[int, ...] = TRIED_SIZES, epochs: int = EPOCHS) -> list[Job]:
-    """The jobs with other choices, choice by choice."""
-    others = [(form, label) for label in CHOICES if label != CHOSEN for form in ACTIVATIONS]
-    return [
-        Job(hidden, form, tried_seeds(hidden), epochs, label)
-        for form, label in [*others, ("mirrored", CHOSEN)]
-        for hidden in sizes
-    ]
+    """The jobs with other choices, the most expensive first."""
+    kinds = [(form, labels) for labels in TOGETHER for form in ACTIVATIONS] + [("mirrored", (CHOSEN,))]
+    every = [Job(hidden, form, tried_seeds(hidden), epochs, labels) for form, labels in kinds for hidden in sizes]
+    return sorted(every, key=lambda job: -job.cost)
 
 
 def _parts(values: tuple[int, ...], size: int) -> Iterator[tuple[int, ...]]:

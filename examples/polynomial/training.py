@@ -35,29 +35,35 @@ Result = dict[str, np.ndarray[Any, Any]]
 
 @dataclass(frozen=True)
 class Job:
-    """Networks of one size and one activation: all heads, for some seeds."""
+    """Networks of one size and one activation: all heads, for some seeds and choices."""
 
     hidden: int
     activation: str
     seeds: tuple[int, ...]
     epochs: int
-    label: str = CHOSEN
+    labels: tuple[str, ...] = (CHOSEN,)
 
     @property
-    def choice(self) -> Choice:
-        """What this job takes for what the paper leaves open."""
-        return CHOICES[self.label]
+    def choices(self) -> list[Choice]:
+        """What this job takes for what the paper leaves open; all have the same head."""
+        return [CHOICES[label] for label in self.labels]
+
+    @property
+    def members(self) -> list[tuple[str, int]]:
+        """Label and seed of the copies with one head, in their order."""
+        return [(label, seed) for label in self.labels for seed in self.seeds]
 
     @property
     def name(self) -> str:
         """The name of its result file."""
-        form = self.activation + (f"-c{list(CHOICES).index(self.label)}" if self.label != CHOSEN else "")
+        numbers = [str(list(CHOICES).index(label)) for label in self.labels]
+        form = self.activation + (f"-c{'.'.join(numbers)}" if self.labels != (CHOSEN,) else "")
         return f"{form}-h{self.hidden:04d}-s{self.seeds[0]}to{self.seeds[-1]}-e{self.epochs}"
 
     @property
     def cost(self) -> float:
         """Elements in an epoch, with a constant for the calls themselves."""
-        return self.epochs * (5e4 + BATCH * self.hidden * len(self.seeds) * len(HEADS))
+        return self.epochs * (5e4 + BATCH * self.hidden * len(self.members) * len(HEADS))
 
 
 @dataclass
@@ -87,8 +93,8 @@ class Best:
 def train(job: Job, report: Callable[[int], None] = lambda epochs: None) -> Result:
     """The whole job; `report` hears of epochs as they are done."""
     torch.set_num_threads(1)
-    copies = Copies(*(part.requires_grad_() for part in initial(job.hidden, job.seeds, job.choice)))
-    step, noise = stepper(copies, job.choice), torch.Generator().manual_seed(10**6 + job.seeds[0])
+    copies = Copies(*(part.requires_grad_() for part in initial(job.hidden, job.seeds, job.choices)))
+    step, noise = stepper(copies, job), torch.Generator().manual_seed(10**6 + job.seeds[0])
     score, grid = batch_nll(job), inside_grid(SELECTION_POINTS).float()
     on_grid, on_batch = Best.start(copies), Best.start(copies)
     for epoch, (x, y) in enumerate(batches(job)):
@@ -101,19 +107,30 @@ def train(job: Job, report: Callable[[int], None] = lambda epochs: None) -> Resu
     return _result(job, copies, on_grid, on_batch)
 
 
-def stepper(copies: Copies, choice: Choice) -> Callable[[Tensor], None]:
-    """A step of AdamW; without decay of rho only the means are decayed, by the same factor."""
-    settings = ADAMW if choice.decay_rho else {**ADAMW, "weight_decay": 0.0}
-    optimizer = torch.optim.AdamW(copies, fused=True, **settings)
-    keep = 1.0 - ADAMW["lr"] * ADAMW["weight_decay"]
+def per_copy(job: Job, values: list[float]) -> Tensor:
+    """A number for each choice as one for each copy."""
+    return torch.tensor(values).repeat_interleave(len(job.seeds)).repeat(len(HEADS))
+
+
+def slope_of(job: Job, dtype: torch.dtype = torch.float32) -> float | Tensor:
+    """The slope of all copies, or of each."""
+    slopes = [choice.slope for choice in job.choices]
+    return slopes[0] if len(set(slopes)) == 1 else per_copy(job, slopes)[:, None, None].to(dtype)
+
+
+def stepper(copies: Copies, job: Job) -> Callable[[Tensor], None]:
+    """A step of AdamW, whose decay of rho is taken back where it was not chosen."""
+    optimizer = torch.optim.AdamW(copies, fused=True, **ADAMW)
+    undecayed = per_copy(job, [float(not choice.decay_rho) for choice in job.choices]).bool()
+    shrink = 1.0 - ADAMW["lr"] * ADAMW["weight_decay"]
 
     def step(loss: Tensor) -> None:
         optimizer.zero_grad()
         loss.backward()
-        if not choice.decay_rho:
+        if undecayed.any():
             with torch.no_grad():
                 for part in copies:
-                    part[:, 0].mul_(keep)
+                    part[undecayed, 1] /= shrink
         optimizer.step()
 
     return step
@@ -121,10 +138,10 @@ def stepper(copies: Copies, choice: Choice) -> Callable[[Tensor], None]:
 
 def batch_nll(job: Job) -> Callable[[Copies, Tensor, Tensor], Tensor]:
     """The mean NLL of each copy on its batch: compiled to a few loops, or plain where there is no C++ compiler."""
-    formula, choice = FORMULAS[job.activation], job.choice
+    formula, slope, link = FORMULAS[job.activation], slope_of(job), job.choices[0].link
 
     def nll(copies: Copies, x: Tensor, y: Tensor) -> Tensor:
-        return gaussian_nll(predict(formula, copies, x, choice), y, "none", check=False).mean(1)
+        return gaussian_nll(predict(formula, copies, x, slope, link), y, "none", check=False).mean(1)
 
     if shutil.which("g++") is None:
         return nll
@@ -137,25 +154,26 @@ def batches(job: Job) -> Iterator[tuple[Tensor, Tensor]]:
     generators = [torch.Generator().manual_seed(seed) for seed in job.seeds]
     for start in range(0, job.epochs, BLOCK):
         drawn = [draw(BLOCK, BATCH, generator) for generator in generators]
-        x, y = (torch.stack(each, 1).repeat(1, len(HEADS), 1) for each in zip(*drawn, strict=True))
+        x, y = (torch.stack(each, 1).repeat(1, len(HEADS) * len(job.labels), 1) for each in zip(*drawn, strict=True))
         yield from zip(x[: job.epochs - start], y[: job.epochs - start], strict=False)
 
 
 def weighted_kl(copies: Copies, epoch: int, job: Job, noise: torch.Generator) -> Tensor | float:
     """The KL of all copies, from one sample, with the weight of this epoch."""
-    if epoch >= LAST_KL or job.choice.kl_scale == 0.0:
+    if epoch >= LAST_KL:
         return 0.0
     parts = zip(copies, used(copies), strict=True)
-    kl = sum((kl_elements(p[:, 0], p[:, 1], PRIOR, 1, noise) * flags).sum() for p, flags in parts)
-    return job.choice.kl_scale * KL_WEIGHT(epoch, job.epochs) * kl
+    kl = sum((kl_elements(p[:, 0], p[:, 1], PRIOR, 1, noise) * flags).flatten(1).sum(1) for p, flags in parts)
+    scales = per_copy(job, [choice.kl_scale for choice in job.choices])
+    return KL_WEIGHT(epoch, job.epochs) * (scales * kl).sum()
 
 
 def moments_at(job: Job, copies: Copies, x: Tensor, form: str | None = None) -> Moments[Tensor]:
     """What the copies predict at the points x, (replicas, points), a few points at a time."""
-    formula = FORMULAS[form or job.activation]
+    formula, slope, link = FORMULAS[form or job.activation], slope_of(job, x.dtype), job.choices[0].link
     points = max(1, CHUNK // (copies.units.shape[0] * job.hidden))
     with torch.no_grad():
-        parts = [predict(formula, copies, some[None], job.choice) for some in x.split(points)]
+        parts = [predict(formula, copies, some[None], slope, link) for some in x.split(points)]
     return Moments(*(torch.cat(each, 1) for each in zip(*parts, strict=True)))
 
 
@@ -172,7 +190,7 @@ def curve_points() -> Tensor:
 
 
 def _result(job: Job, last: Copies, on_grid: Best, on_batch: Best) -> Result:
-    """Scores in float64; arrays whose first two axes are head and seed."""
+    """Scores in float64; arrays whose first two axes are the head and the job's members."""
     inside, best = inside_grid(REPORT_POINTS), on_grid.copies.double()
     arrays = {
         **_scores(job, best, job.activation, ""),
@@ -184,7 +202,7 @@ def _result(job: Job, last: Copies, on_grid: Best, on_batch: Best) -> Result:
         "units": on_grid.copies.units,
         "bias": on_grid.copies.bias,
     }
-    return {name: value.unflatten(0, (len(HEADS), len(job.seeds))).numpy() for name, value in arrays.items()}
+    return {name: value.unflatten(0, (len(HEADS), len(job.members))).numpy() for name, value in arrays.items()}
 
 
 def _scores(job: Job, copies: Copies, form: str, suffix: str) -> dict[str, Tensor]:
