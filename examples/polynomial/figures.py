@@ -23,9 +23,11 @@ from lbnn.problem import IDEAL_NLL, INSIDE, OUTSIDE, draw, true_mean, true_std
 # Okabe and Ito's blue and orange, told apart by everyone; markers and line styles say the same for print in grey.
 BLUE, ORANGE = "#0072B2", "#D55E00"
 STYLES: dict[str, dict[str, Any]] = {
-    "embedded": dict(color=BLUE, marker="o", ls="-", label="embedded"),
-    "learned": dict(color=ORANGE, marker="s", ls="-", label="learned, $\\sigma_a^2+\\sigma_e^2$"),
-    "learned_a": dict(color=ORANGE, marker="s", ls=(0, (4, 2)), mfc="white", label="learned, $\\sigma_a^2$ alone"),
+    "embedded": dict(color=BLUE, marker="o", ls="-", zorder=4, label="embedded"),
+    "learned": dict(color=ORANGE, marker="s", ls="-", zorder=3, label="learned, $\\sigma_a^2+\\sigma_e^2$"),
+    "learned_a": dict(
+        color=ORANGE, marker="s", ls=(0, (4, 2)), mfc="white", zorder=2.5, label="learned, $\\sigma_a^2$ alone"
+    ),
 }
 FORMS = {"exact": "exact moments", "clamped": "clamp as printed"}
 TRUTH: dict[str, Any] = dict(color="black", lw=1.1, ls=(0, (1, 1)))
@@ -143,8 +145,10 @@ def loss_outside(table: Table) -> Figure:
             _lines(axes, table, activation, side)
             axes.set_title(f"{name}, {titles[side]}")
             axes.set_yscale("asinh", linear_width=1.0)
-            _plain_ticks(axes, (0, 0.5, 1, 2, 5, 10, 20, 50, 100))
         row[0].set_ylabel("reconstruction loss (nats)")
+    for axes in grid.flat:
+        axes.set_ylim(-0.5, 60.0)  # quartiles at 2 units may lie far above
+        _plain_ticks(axes, (0, 0.5, 1, 2, 5, 10, 20, 50))
     for axes in grid[1]:
         axes.set_xlabel("hidden units")
     figure.legend(*grid[0, 0].get_legend_handles_labels(), ncols=3, loc="outside lower center")
@@ -177,7 +181,7 @@ def predictions(curves: Curves, rows: list[tuple[str, str]]) -> Figure:
             _band(axes, _curve(curves, hidden, head, activation))
             _borders(axes)
             axes.set_title(f"{hidden} units, {FORMS[activation]}")
-            axes.set(xlim=(-OUTSIDE, OUTSIDE), ylim=(-3.5, 5.5), xticks=PLACES)
+            axes.set(xlim=(-OUTSIDE, OUTSIDE), ylim=(-2.2, 4.2), xticks=PLACES)
         row[0].set_ylabel(f"y, {STYLES[head]['label']}")
     for axes in grid[-1]:
         axes.set_xlabel("x")
@@ -207,7 +211,7 @@ def _borders(axes: Axes) -> None:
 def loss_by_place(curves: Curves) -> Figure:
     """Fig. 2(c): reconstruction loss against x for the networks of 2(a) and 2(b)."""
     figure, grid = plt.subplots(
-        len(FORMS), len(SHOWN), figsize=(11.0, 6.4), layout="constrained", sharex=True, sharey=True
+        len(FORMS), len(SHOWN), figsize=(11.0, 6.4), layout="constrained", sharex=True, sharey="row"
     )
     for row, (activation, name) in zip(grid, FORMS.items(), strict=True):
         for axes, hidden in zip(row, SHOWN, strict=True):
@@ -215,7 +219,7 @@ def loss_by_place(curves: Curves) -> Figure:
                 curve = _curve(curves, hidden, head, activation)
                 nll = nll_curve(np.array(curve["mean"]), np.array(curve["var"]))
                 x = np.linspace(-OUTSIDE, OUTSIDE, len(nll))
-                axes.plot(x[5::10], nll[5::10], lw=1.2, ms=4.5, **style)
+                axes.plot(x[5::10], nll[5::10], lw=1.2, ms=4, **style)
             _borders(axes)
             axes.set_yscale("asinh", linear_width=1.0)
             axes.set(title=f"{hidden} units, {name}", xlim=(-OUTSIDE, OUTSIDE), xticks=PLACES)

@@ -442,7 +442,7 @@ def _why_luck(view: View) -> str:
 PLACE = "section 4.1.2"
 STATEMENTS: Sequence[Statement] = (
     Statement(
-        f"abstract, sections 1 and {PLACE[8:]}",
+        "abstract, sections 1 and 4.1.2",
         "embedding both kinds of variance in the parameters makes lightweight networks better",
         f"lower loss inside than learned variance at each size up to {LIGHT} units",
         lighter_is_better,
