@@ -24,7 +24,7 @@ paper: .venv/installed ## repeat the paper's experiment: tables, figures and fin
 	$(BIN)/python examples/polynomial/run.py --out out/paper --workers $(JOBS)
 	$(BIN)/python examples/polynomial/report.py --jobs out/paper
 
-paper-choices: .venv/installed ## the same with other choices where the paper is silent, at 4 and 64 units: about 10 minutes
+paper-choices: .venv/installed ## the same with other choices where the paper is silent, at 4 and 64 units: about 7 minutes
 	$(BIN)/python examples/polynomial/run.py --choices --out out/paper --workers $(JOBS)
 	$(BIN)/python examples/polynomial/report.py --jobs out/paper
 

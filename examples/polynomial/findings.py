@@ -195,8 +195,8 @@ def times(found: Results) -> str:
 
 def _time(command: str, runs: list[Run], spent: dict[str, float | None]) -> str:
     cpu, wall, workers = spent["cpu_seconds"] or 0.0, spent["wall_seconds"], spent["workers"]
-    went = "" if wall is None else f", {wall / 60:.1f} minutes by {workers} processes beside other work"
+    went = "" if wall is None else f" and {wall / 60:.1f} minutes with {workers} processes"
     return (
-        f"`{command}` trained {len(runs)} networks in {cpu:.0f} processor seconds, compiling included{went}: "
-        f"{cpu / 120:.0f} minutes on two free cores."
+        f"`{command}` trained {len(runs)} networks in {cpu:.0f} processor seconds{went}, compiling included; "
+        f"on two free cores that is {cpu / 120:.0f} minutes."
     )
