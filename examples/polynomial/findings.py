@@ -186,7 +186,7 @@ def _leads(found: Results, label: str, hidden: int, form: str, head: str) -> boo
 
 
 def times(found: Results) -> str:
-    """How long training took; wall time only where one go of `run.py` trained everything."""
+    """How long training took; wall time only where one go of `run.py` trained everything on free cores."""
     main, tried = found.extra["times"], found.extra.get("tried_times")
     parts = [_time("make paper", found.runs, main)]
     parts += [_time("make paper-choices", found.tried, tried)] if tried else []
@@ -195,7 +195,8 @@ def times(found: Results) -> str:
 
 def _time(command: str, runs: list[Run], spent: dict[str, float | None]) -> str:
     cpu, wall, workers = spent["cpu_seconds"] or 0.0, spent["wall_seconds"], spent["workers"]
-    went = "" if wall is None else f" and {wall / 60:.1f} minutes with {workers} processes"
+    crowded = wall is None or workers is None or wall * workers > 1.5 * cpu  # other work took the cores
+    went = "" if crowded else f" and {wall / 60:.1f} minutes with {workers} processes"
     return (
         f"`{command}` trained {len(runs)} networks in {cpu:.0f} processor seconds{went}, compiling included; "
         f"on two free cores that is {cpu / 120:.0f} minutes."
