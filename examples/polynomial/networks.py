@@ -7,11 +7,14 @@ output, which is neither counted nor regularised.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
+from choices import Choice
 from torch import Tensor, nn
 
 from lbnn import nn as bnn
@@ -23,11 +26,11 @@ from lbnn.ops.torch import TorchNamespace
 from lbnn.ops.variance_head import variance_head, variance_head_point
 from lbnn.train.priors import named_gaussians
 
-SLOPE = 0.01
 CLAMP = 3.0  # of the paper's form
 MAX_OUTPUTS = 2
 
-Activation = Callable[[Tensor, Tensor], Moments[Tensor]]
+Slope = float | Tensor  # of all copies, or (copies, 1, 1)
+Activation = Callable[[Tensor, Tensor, Any], Moments[Tensor]]
 
 
 class ReplicaNamespace(TorchNamespace):
@@ -37,10 +40,19 @@ class ReplicaNamespace(TorchNamespace):
         """bias + the sum of x @ weight.T, for each replica its own."""
         return sum((_product(x, weight) for x, weight in terms), start=bias)
 
+    def tail_mix(self, x: Tensor, rows: Any) -> list[Any]:
+        """Linear combinations of the tail's moments; a factor may be a tensor, where copies differ in their slope."""
+        moments = super().tail_mix(x, [(0.0, *unit) for unit in ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))])
+        return [sum((f * m for f, m in zip(row[1:], moments, strict=True) if _counts(f)), start=row[0]) for row in rows]
+
     def halves(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Both halves of the features."""
         k = x.shape[-1] // 2
         return x[..., :k], x[..., k:]
+
+
+def _counts(factor: Tensor | float) -> bool:
+    return isinstance(factor, Tensor) or factor != 0.0
 
 
 def _product(x: Tensor, weight: Tensor) -> Tensor:
@@ -53,17 +65,32 @@ def _product(x: Tensor, weight: Tensor) -> Tensor:
 REPLICAS = ReplicaNamespace()
 
 
-def exact(mean: Tensor, var: Tensor) -> Moments[Tensor]:
+def exact(mean: Tensor, var: Tensor, slope: Any) -> Moments[Tensor]:
     """The exact moments of a leaky-ReLU."""
-    return leaky_relu(REPLICAS, Moments(mean, var), SLOPE)
+    return leaky_relu(REPLICAS, Moments(mean, var), slope)
 
 
-def clamped(mean: Tensor, var: Tensor) -> Moments[Tensor]:
-    """The paper's form."""
-    return leaky_relu_clamped(REPLICAS, Moments(mean, var), SLOPE, CLAMP)
+def clamped(mean: Tensor, var: Tensor, slope: Any) -> Moments[Tensor]:
+    """The paper's form, with the sign of P(a < 0) put right."""
+    return leaky_relu_clamped(REPLICAS, Moments(mean, var), slope, CLAMP)
+
+
+def mirrored(mean: Tensor, var: Tensor, slope: Any) -> Moments[Tensor]:
+    """The paper's form letter by letter: its P(a < 0) is the probability of the other side."""
+    sigma = torch.sqrt(var)
+    alpha = (-mean / sigma).clamp(-CLAMP, CLAMP)
+    phi = torch.exp(-0.5 * alpha * alpha) / math.sqrt(2.0 * math.pi)
+    below = 0.5 * (1.0 + torch.erf(-alpha / math.sqrt(2.0)))
+    above = 1.0 - below
+    low, high = phi / below, phi / above
+    left, right = slope * (mean - sigma * low), mean + sigma * high
+    within = slope**2 * below * (1.0 - alpha * low - low * low) + above * (1.0 + alpha * high - high * high)
+    return Moments(below * left + above * right, var * within + below * above * (left - right) ** 2)
 
 
 ACTIVATIONS: dict[str, Activation] = {"exact": exact, "clamped": clamped}
+FORMULAS: dict[str, Activation] = {**ACTIVATIONS, "mirrored": mirrored}
+LINKS: dict[str, Callable[[Tensor], Tensor]] = {"softplus": nn.functional.softplus, "exp": torch.exp}
 
 
 @dataclass(frozen=True)
@@ -71,23 +98,39 @@ class Head:
     """How the output layer's moments become a prediction: mean and total variance."""
 
     outputs: int
-    apply: Callable[[Moments[Tensor]], Moments[Tensor]]
+    apply: Callable[[Moments[Tensor], str], Moments[Tensor]]
 
     def parameters(self, hidden: int) -> int:
         """Trained numbers of the network: a mean and a rho for each weight and bias."""
         return 2 * (2 * hidden + self.outputs * (hidden + 1))
 
-    def module(self, hidden: int, activation: str) -> nn.Module:
+    def module(self, hidden: int, activation: str, choice: Choice = Choice()) -> nn.Module:  # noqa: B008 (frozen)
         """The layers up to the head as an ordinary model, which also gives the initial values."""
-        middle = bnn.LeakyReLU(SLOPE, clamp=CLAMP if activation == "clamped" else None)
-        return nn.Sequential(bnn.Linear(1, hidden), middle, bnn.Linear(hidden, self.outputs))
+        middle = bnn.LeakyReLU(choice.slope, clamp=CLAMP if activation == "clamped" else None)
+        first, last = bnn.Linear(1, hidden, sigma=choice.sigma), bnn.Linear(hidden, self.outputs, sigma=choice.sigma)
+        return nn.Sequential(first, middle, last)
 
 
-HEADS = {
-    "embedded": Head(1, lambda out: Moments(out.mean[..., :1], out.var[..., :1])),
-    "learned": Head(2, lambda out: variance_head(REPLICAS, out)),  # V[mu] + softplus(E[s])
-    "learned_a": Head(2, lambda out: variance_head_point(REPLICAS, out.mean)),  # softplus(E[s]) alone
-}
+def embedded(out: Moments[Tensor], link: str) -> Moments[Tensor]:
+    """The first output alone: its variance is the total variance."""
+    return Moments(out.mean[..., :1], out.var[..., :1])
+
+
+def learned(out: Moments[Tensor], link: str) -> Moments[Tensor]:
+    """V[mu] + softplus(E[s]): epistemic and aleatoric."""
+    if link == "softplus":
+        return variance_head(REPLICAS, out)
+    return Moments(out.mean[..., :1], out.var[..., :1] + LINKS[link](out.mean[..., 1:]))
+
+
+def learned_alone(out: Moments[Tensor], link: str) -> Moments[Tensor]:
+    """softplus(E[s]) alone."""
+    if link == "softplus":
+        return variance_head_point(REPLICAS, out.mean)
+    return Moments(out.mean[..., :1], LINKS[link](out.mean[..., 1:]))
+
+
+HEADS = {"embedded": Head(1, embedded), "learned": Head(2, learned), "learned_a": Head(2, learned_alone)}
 
 
 class Copies(NamedTuple):
@@ -115,16 +158,17 @@ def _column(flags: Tensor, like: Tensor) -> Tensor:
     return flags.view(-1, *(1,) * (like.ndim - 1))
 
 
-def initial(hidden: int, seeds: tuple[int, ...]) -> Copies:
-    """A copy for each head and seed, as the library initialises its layers."""
-    copies = [_initial(head, hidden, seed) for head in HEADS.values() for seed in seeds]
+def initial(hidden: int, seeds: tuple[int, ...], choices: Sequence[Choice] = (Choice(),)) -> Copies:
+    """A copy for each head, choice and seed, as the library initialises its layers."""
+    kinds = itertools.product(HEADS.values(), choices, seeds)
+    copies = [_initial(head.module, hidden, seed, choice) for head, choice, seed in kinds]
     return Copies(*(torch.stack(each) for each in zip(*copies, strict=True)))
 
 
-def _initial(head: Head, hidden: int, seed: int) -> Copies:
+def _initial(module: Callable[..., nn.Module], hidden: int, seed: int, choice: Choice) -> Copies:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return pack(head.module(hidden, "exact"))
+        return pack(module(hidden, "exact", choice))
 
 
 def pack(module: nn.Module) -> Copies:
@@ -157,20 +201,22 @@ def used(copies: Copies) -> Copies:
     return Copies(units, bias)
 
 
-def predict(activation: Activation, copies: Copies, x: Tensor) -> Moments[Tensor]:
+def predict(
+    formula: Activation, copies: Copies, x: Tensor, slope: Slope = 0.01, link: str = "softplus"
+) -> Moments[Tensor]:
     """Mean and total variance, each (replicas, batch), at `x` (replicas or 1, batch)."""
     units, bias = _moments(copies.units), _moments(copies.bias)
     w1 = Moments(*(part[:, :1].mT for part in units))
     b1 = Moments(*(part[:, 1:2] for part in units))
     w2 = Moments(*(part[:, 2:] for part in units))
     b2 = Moments(*(part[:, None] for part in bias))
-    hidden = linear_point(REPLICAS, x.unsqueeze(-1), w1, b1)
-    return _apply_heads(linear(REPLICAS, activation(*hidden), w2, b2))
+    hidden = formula(*linear_point(REPLICAS, x.unsqueeze(-1), w1, b1), slope)
+    return _apply_heads(linear(REPLICAS, hidden, w2, b2), link)
 
 
-def _apply_heads(out: Moments[Tensor]) -> Moments[Tensor]:
+def _apply_heads(out: Moments[Tensor], link: str) -> Moments[Tensor]:
     chunks = zip(out.mean.chunk(len(HEADS)), out.var.chunk(len(HEADS)), strict=True)
-    parts = [head.apply(Moments(*chunk)) for head, chunk in zip(HEADS.values(), chunks, strict=True)]
+    parts = [head.apply(Moments(*chunk), link) for head, chunk in zip(HEADS.values(), chunks, strict=True)]
     return Moments(*(torch.cat(each).squeeze(-1) for each in zip(*parts, strict=True)))
 
 

@@ -31,16 +31,16 @@ def run_demo(out: Path, quick: bool = False) -> None:
     if out.exists() and not out.is_dir():
         raise LbnnError(f"{out} is a file; name a folder")
     torch.set_num_threads(1)  # layers this small only wait for each other on several
-    print(f"1. Train 1-{HIDDEN}-1 on a cubic with noise that depends on x (64 fresh points an epoch)")
-    model, result = train(epochs=300 if quick else 2000)
+    print(f"1. Train 1-{HIDDEN}-1 on y = x + 1 with noise that depends on x (64 fresh points an epoch)")
+    model, result = train(epochs=300 if quick else 6000)
     print(
-        f"   expected NLL {result.best_validation:.3f} nats (no model can be below {problem.IDEAL_NLL:.3f}), "
-        f"best epoch {result.best_epoch}"
+        f"   expected NLL {result.best_validation:.4f} nats, ideal {problem.IDEAL_NLL:.4f} "
+        f"(no model can be below it), best epoch {result.best_epoch}"
     )
     path = save(model, out / "polynomial.pt", input_shape=(1,))
     print(f"   {path}")
     print("2. Look at what it knows")
-    print(f"   {draw(model, out / 'prediction.png')}")
+    print(f"   {draw_prediction(model, out / 'prediction.png')}")
     print("3. Export")
     print(f"   {export(path, 'c', out / 'c', force=True)}: C99, one compiler call")
     print(f"   {export(path, 'onnx', out / 'polynomial.onnx', force=True)}")
@@ -78,11 +78,11 @@ def train(epochs: int) -> tuple[bnn.Sequential, FitResult]:
     return model, result
 
 
-def draw(model: torch.nn.Module, path: Path) -> Path:
+def draw_prediction(model: torch.nn.Module, path: Path) -> Path:
     """The prediction band inside and outside of the training range."""
     from lbnn.train import plots
 
-    x = torch.linspace(-1.2, 1.2, 400)[:, None]
+    x = torch.linspace(-1.0, 1.0, 400)[:, None]
     with torch.no_grad():
         predicted = model(x)
     data = problem.draw(300, 1, torch.Generator().manual_seed(1))

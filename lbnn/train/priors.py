@@ -166,7 +166,10 @@ class ConstantWeight:
 
 @dataclass(frozen=True)
 class PaperDecay:
-    """2^(M-i) / (2^M - 1) for i = 1..M over the whole training: the weights halve and sum to one."""
+    """2^(M-i) / (2^M - 1) for i = 1..M over the whole training: the weights halve and sum to one.
+
+    The paper's log-likelihood is a sum over the batch; scale = 1 / (values in a batch) fits them to a mean.
+    """
 
     scale: float = 1.0
 
@@ -224,7 +227,7 @@ class TrainingSize:
 
 SCHEDULES: dict[str, Callable[[TrainingSize], Schedule]] = {
     "elbo": lambda size: ConstantWeight(1.0 / size.values),
-    "paper": lambda size: PaperDecay(),
+    "paper": lambda size: PaperDecay(1.0 / size.batch_values),
     "blundell": lambda size: Blundell(size.batches, 1.0 / size.batch_values),
     "warmup": lambda size: LinearWarmup(1.0 / size.values),
 }

