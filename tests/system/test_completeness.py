@@ -133,7 +133,7 @@ def test_every_arithmetic_has_its_module():
     nameless, empty = modules - set(DTYPES), set(DTYPES) - modules
     assert not nameless, f"{names(nameless)} is not in DTYPES of lbnn/exporters/options.py"
     assert not empty, f"{names(empty)} has no module in lbnn/exporters/c/dtypes"
-    assert [name for name in DTYPES if find_dtype(name).name != name] == [], "a DTYPE of another name than its module's"
+    assert [name for name in DTYPES if find_dtype(name).name != name] == [], "named unlike its module"
 
 
 def test_the_table_of_layers_is_up_to_date():
