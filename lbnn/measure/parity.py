@@ -19,14 +19,14 @@ import numpy as np
 from lbnn.base.arrays import AnyArray
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
-from lbnn.exporters.c.dtypes.float32 import DTYPE as FLOAT32
+from lbnn.exporters.c.dtypes.float32 import FLOAT32_DTYPE
 from lbnn.graph import Graph
 from lbnn.graph.reference import predict
 from lbnn.measure.cost import Cost
 from lbnn.measure.samples import Samples
 from lbnn.model.file import Model
 
-FLOAT32_TOLERANCE = FLOAT32.tolerance
+FLOAT32_TOLERANCE = FLOAT32_DTYPE.tolerance
 LEAST_VARIANCE = float(np.finfo(np.float32).tiny)
 
 

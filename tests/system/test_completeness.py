@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from layer_table import is_folded
+from lbnn import nn
 from lbnn.exporters.c.calls import ROWS
 from lbnn.exporters.c.dtype import find_dtype
 from lbnn.exporters.c.footprint import CHECKS, KERNELS
@@ -15,23 +16,29 @@ from lbnn.graph.reference import NUMPY
 from lbnn.model.network import LAYERS
 from lbnn.ops import OPS, Namespace
 from lbnn.ops.torch import TORCH
+from mutants import read_faults
 from places import ROOT, TESTS
 
 GENERAL = {name: op for name, op in OPS.items() if op.general == name}
 EXPORTED = {name for name, op in GENERAL.items() if not is_folded(op)}
+REGISTERING = [path for path in (ROOT / "lbnn/ops").glob("*.py") if re.search(r"^register", path.read_text(), re.M)]
 RUNTIME = ROOT / "c_runtime"
+MOVING = {"flatten", "pad", "concat", "lift", "constant"}
+ELSEWHERE = {"add", "concat", "constant", "lift", "variance_head"}  # joins, heads and what has no input
+
+
+def names(found: set[str]) -> str:
+    return ", ".join(sorted(found))
 
 
 def test_every_file_of_ops_that_registers_an_operator_is_imported():
-    registering = {
-        path.stem for path in (ROOT / "lbnn/ops").glob("*.py") if re.search(r"^register", path.read_text(), re.M)
-    }
-    assert {name for name in registering if f"lbnn.ops.{name}" not in sys.modules} == set(), "import it in ops/__init__"
+    lacking = {path.stem for path in REGISTERING if f"lbnn.ops.{path.stem}" not in sys.modules}
+    assert not lacking, f"lbnn/ops/__init__.py does not import {names(lacking)}"
 
 
 def test_every_operator_has_samples_that_give_all_its_attributes():
     lacking = {name for name, op in OPS.items() for sample in op.samples if set(op.attributes) - set(sample.attrs)}
-    assert lacking == set()
+    assert not lacking, f"no sample of {names(lacking)} gives all of its attributes"
 
 
 def test_every_form_that_an_operator_names_exists_and_is_its_own():
@@ -42,15 +49,16 @@ def test_every_form_that_an_operator_names_exists_and_is_its_own():
 
 
 def test_every_operator_states_its_least_arithmetic_beyond_moving_elements():
-    free = {name for name in GENERAL if OPS[name].arithmetic.__name__ == "none"}
-    assert free == {"flatten", "pad", "concat", "lift", "constant"}, "an operator that computes says what that costs"
+    free = {name for name in GENERAL if OPS[name].arithmetic.__name__ == "none"} - MOVING
+    assert not free, f"{names(free)} computes, and says with arithmetic=... what that costs"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_operator_has_a_row_of_c_facts(dtype):
-    rows = find_dtype(dtype).rows
-    assert EXPORTED - set(rows) == set(), "no row in lbnn/exporters/c/calls.py"
-    assert set(rows) - EXPORTED == set(), "a row for no operator"
+    rows = set(find_dtype(dtype).rows)
+    lacking, idle = EXPORTED - rows, rows - EXPORTED
+    assert not lacking, f"{names(lacking)} has no row in ROWS of lbnn/exporters/c/calls.py, or in those of {dtype}"
+    assert not idle, f"{names(idle)} has a row in the C facts of {dtype} and is no operator"
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
@@ -59,26 +67,56 @@ def test_every_kernel_of_a_row_is_in_its_header_and_measured_and_described(name)
     header = (RUNTIME / row.header).read_text()
     included = [(RUNTIME / other).read_text() for other in re.findall(r'#include "(lbnn_\w+\.h)"', header)]
     for kernel in row.kernels:
-        assert re.search(rf"\b{kernel}\(", "\n".join([header, *included])), f"{kernel} is not in {row.header}"
-        assert kernel in KERNELS, f"{kernel} is not in the table of lbnn/exporters/c/footprint.py"
-    assert f"`{name}`" in described or not row.kernels, f"{name} is not in the table of c_runtime/README.md"
+        defined = re.search(rf"^LBNN_KERNEL .*\b{kernel}\(", "\n".join([header, *included]), re.M)
+        assert defined is not None, f"{kernel} is not in c_runtime/{row.header}"
+        assert kernel in KERNELS, f"{kernel} is not in KERNELS of lbnn/exporters/c/footprint.py"
+    assert not row.kernels or f"`{name}`" in described, f"{name} is not in the table of c_runtime/README.md"
 
 
 def test_every_measured_kernel_is_called_by_something():
     called = {kernel for row in (*ROWS.values(), find_dtype("float32").small_sums) for kernel in row.kernels}
-    assert set(KERNELS) - called - {*CHECKS, "lbnn_status_message"} == set()
+    idle = set(KERNELS) - called - {*CHECKS, "lbnn_status_message"}
+    assert not idle, f"{names(idle)} is in KERNELS of lbnn/exporters/c/footprint.py and in no row of calls.py"
 
 
-@pytest.mark.parametrize("harness", ["fuzz/kernels.c", "proof"])
-def test_every_kernel_is_fuzzed_and_proved(harness):
-    path = TESTS / harness
-    text = "\n".join(file.read_text() for file in (path.glob("*.c") if path.is_dir() else [path]))
+HARNESSES = {
+    "tests/fuzz/kernels.c": '{{"{}", fuzz_',
+    "tests/proof/*.c": "void prove_{}(void)",
+    "tests/c_runtime/test_strict.py": '    "{}": ',
+}
+
+
+@pytest.mark.parametrize("place", HARNESSES)
+def test_every_kernel_is_fuzzed_and_proved_and_called_on_every_core(place):
+    text = "\n".join(path.read_text() for path in ROOT.glob(place))
     kernels = {kernel for row in ROWS.values() for kernel in row.kernels}
-    assert {kernel for kernel in kernels if kernel not in text} == set()
+    lacking = {kernel for kernel in kernels if HARNESSES[place].format(kernel) not in text}
+    assert not lacking, f"{place} has nothing for {names(lacking)}"
+
+
+def test_the_kernel_of_every_operator_is_held_to_the_mathematics():
+    text = (TESTS / "c_runtime/test_kernels.py").read_text()
+    lacking = {row.kernels[0] for row in ROWS.values() if row.kernels and f'"{row.kernels[0]}"' not in text}
+    assert not lacking, f"tests/c_runtime/test_kernels.py does not call {names(lacking)}"
+
+
+def test_every_file_of_operators_has_faults_that_tests_must_find():
+    faulty = {fault.file for fault in read_faults()}
+    lacking = {f"lbnn/ops/{path.name}" for path in REGISTERING} - faulty
+    assert not lacking, f"no fault in tools/check/faults for {names(lacking)}"
+
+
+def test_random_networks_draw_every_layer_of_one_input():
+    text = (TESTS / "support/strategies.py").read_text()
+    drawn = [layer for name in nn.__all__ if re.search(rf"\bbnn\.{name}\b", text) for layer in [getattr(nn, name)]]
+    layers = [layer for layer in drawn if isinstance(layer, type)]
+    lacking = {op for op, layer in LAYERS.items() if not any(issubclass(one, layer) for one in layers)} - ELSEWHERE
+    assert not lacking, f"tests/support/strategies.py draws no layer of {names(lacking)}"
 
 
 def test_every_general_operator_of_a_file_becomes_a_layer():
-    assert set(GENERAL) - set(LAYERS) == set(), "no layer class says that it is this operator"
+    lacking = set(GENERAL) - set(LAYERS)
+    assert not lacking, f"no class in lbnn/nn says that its op is {names(lacking)}"
 
 
 def test_every_backend_has_the_functions_that_formulas_use():
@@ -86,18 +124,22 @@ def test_every_backend_has_the_functions_that_formulas_use():
 
     wanted = {name for name in vars(Namespace) if not name.startswith("_")}
     for namespace in (NUMPY, TORCH, OnnxNamespace):
-        assert {name for name in wanted if not hasattr(namespace, name)} == set(), namespace
+        lacking = {name for name in wanted if not hasattr(namespace, name)}
+        assert not lacking, f"{namespace} has no {names(lacking)}"
 
 
 def test_every_arithmetic_has_its_module():
     modules = {path.stem for path in (ROOT / "lbnn/exporters/c/dtypes").glob("*.py")} - {"__init__"}
-    assert modules == set(DTYPES)
-    assert [name for name in DTYPES if find_dtype(name).name != name] == []
+    nameless, empty = modules - set(DTYPES), set(DTYPES) - modules
+    assert not nameless, f"{names(nameless)} is not in DTYPES of lbnn/exporters/options.py"
+    assert not empty, f"{names(empty)} has no module in lbnn/exporters/c/dtypes"
+    assert [name for name in DTYPES if find_dtype(name).name != name] == [], "named unlike its module"
 
 
 def test_the_table_of_layers_is_up_to_date():
-    script = ROOT / "tools" / "tables" / "layer_table.py"
-    assert subprocess.run([sys.executable, script, "--check"]).returncode == 0, f"run python {script}"
+    script = "tools/tables/layer_table.py"
+    done = subprocess.run([sys.executable, script, "--check"], cwd=ROOT, check=False)
+    assert done.returncode == 0, f"docs/layers.md is out of date: python {script}"
 
 
 def importers(package: str) -> set[str]:

@@ -1,6 +1,7 @@
 """The arithmetic of generated C as an object: what plan, packing, self-test, footprint and parity ask of it.
 
-A new one is a module of lbnn/exporters/c/dtypes with its own table of kernels; its name goes into the options.
+A new one is a module of lbnn/exporters/c/dtypes with its own table of kernels, which defines NAME_DTYPE; its name
+goes into the options.
 """
 
 from __future__ import annotations
@@ -44,5 +45,5 @@ class DType:
 def find_dtype(name: str) -> DType:
     """The arithmetic called `name`, one of DTYPES."""
     assert name in DTYPES, name
-    found: DType = import_module(f"lbnn.exporters.c.dtypes.{name}").DTYPE
+    found: DType = getattr(import_module(f"lbnn.exporters.c.dtypes.{name}"), f"{name.upper()}_DTYPE")
     return found

@@ -8,7 +8,7 @@ from lbnn.exporters.c import literals
 from lbnn.exporters.c.calls import ROWS, SMALL_SUMS
 from lbnn.exporters.c.dtype import DType
 
-DTYPE = DType(
+FLOAT32_DTYPE = DType(
     name="float32",
     element=np.dtype("<f4"),
     weight=np.dtype("<f4"),
