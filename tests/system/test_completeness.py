@@ -94,6 +94,12 @@ def test_every_kernel_is_fuzzed_and_proved_and_called_on_every_core(place):
     assert not lacking, f"{place} has nothing for {names(lacking)}"
 
 
+def test_the_fuzzer_has_first_inputs_for_every_kernel():
+    kernels = {kernel for row in ROWS.values() for kernel in row.kernels}
+    lacking = {kernel for kernel in kernels if not list((TESTS / "fuzz/corpus" / kernel).glob("*"))}
+    assert not lacking, f"tests/fuzz/corpus has no folder with inputs for {names(lacking)}"
+
+
 def test_the_kernel_of_every_operator_is_held_to_the_mathematics():
     text = (TESTS / "c_runtime/test_kernels.py").read_text()
     lacking = {row.kernels[0] for row in ROWS.values() if row.kernels and f'"{row.kernels[0]}"' not in text}
