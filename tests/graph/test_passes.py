@@ -106,8 +106,9 @@ def test_pass_gives_the_expected_listing_and_the_same_moments(name):
         np.testing.assert_allclose(now, before, rtol=1e-12, atol=1e-13)
 
 
-def test_a_shift_is_not_folded_into_the_gaussian_weights_behind_it():
-    graph = build((3,), ("affine", {}, affine(3)), linear(2, 3))
+@pytest.mark.parametrize("shift", [1.0, [1.0], [0.5, -1.0, 2.0], [0.0, 0.0, 1.0], [-1.0, 0.0, 0.0]], ids=str)
+def test_a_shift_is_not_folded_into_the_gaussian_weights_behind_it(shift):
+    graph = build((3,), ("affine", {}, {**affine(3), "shift": np.array(shift)}), linear(2, 3))
     assert passes.fold_scale_forward(graph) == graph
 
 
@@ -119,8 +120,9 @@ def test_each_group_of_a_convolution_takes_the_scales_of_its_own_channels():
     np.testing.assert_allclose(predict(after, x).mean, predict(graph, x).mean, rtol=1e-12)
 
 
-def test_a_shift_alone_is_no_identity():
-    graph = build((3,), ("affine", {}, {"scale": np.ones(()), "shift": np.array([1.0, 0.0, 2.0])}))
+@pytest.mark.parametrize(("scale", "shift"), [([1.0], [1.0, 0.0, 2.0]), ([1.0, 2.0, 1.0], [0.0]), ([0.0], [0.0])])
+def test_a_map_that_changes_any_element_is_no_identity(scale, shift):
+    graph = build((3,), ("affine", {}, {"scale": np.array(scale), "shift": np.array(shift)}))
     assert passes.remove_identities(graph) == graph
 
 

@@ -2,19 +2,28 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from lbnn import LbnnError, Moments
 from lbnn import nn as bnn
 
 
-def test_batch_norm_normalises_the_random_values_themselves():
-    layer = bnn.BatchNorm(3)
-    x = Moments(torch.randn(4000, 3) * 2 + 1, torch.rand(4000, 3))
+@pytest.mark.parametrize("spread", [0.01, 0.3, 10.0])
+@pytest.mark.parametrize("shape", [(7, 3), (5, 3, 4), (4, 3, 2, 3)])
+def test_batch_norm_while_training_is_that_of_two_known_values_with_the_same_moments(shape, spread):
+    """mean - sd and mean + sd, equally likely, have the mean and the variance: torch's own layer is the oracle."""
+    layer = bnn.BatchNorm(3, eps=1e-3, momentum=0.25).double()
+    with torch.no_grad():
+        layer.weight.uniform_(-2.0, 2.0), layer.bias.normal_()
+    x = Moments(*(2.0 * torch.randn(shape).double() + 1.0, spread * torch.rand(shape).double()))
+    points = torch.cat([x.mean - x.std, x.mean + x.std])
+    low, high = F.batch_norm(points, None, None, layer.weight, layer.bias, training=True, eps=1e-3).chunk(2)
     out = layer(x)
-    samples = out.mean + out.std * torch.randn(4000, 3)
-    torch.testing.assert_close(samples.mean(0), torch.zeros(3), atol=0.08, rtol=0)
-    torch.testing.assert_close(samples.var(0), torch.ones(3), atol=0.12, rtol=0)
-    torch.testing.assert_close(layer.running_mean, 0.1 * x.mean.mean(0))
+    torch.testing.assert_close(out.mean, (low + high) / 2)
+    torch.testing.assert_close(out.std, (high - low).abs() / 2)
+    var, mean = torch.var_mean(points, [0, *range(2, len(shape))], correction=0)
+    torch.testing.assert_close(layer.running_mean, 0.25 * mean)
+    torch.testing.assert_close(layer.running_var, 0.75 + 0.25 * var)
 
 
 def test_batch_norm_learns_statistics_with_which_eval_agrees():

@@ -103,7 +103,7 @@ def test_the_runner_tells_a_failure_from_a_pass_and_from_one_that_never_ends(tmp
 
 
 LINEAR = "tests/c_runtime/test_kernels.py::test_linear[gcc-O0-shape2]"
-FOLD = "tests/graph/test_passes.py::test_a_shift_is_not_folded_into_the_gaussian_weights_behind_it"
+FOLD = "tests/graph/test_passes.py::test_a_shift_is_not_folded_into_the_gaussian_weights_behind_it[1.0]"
 
 
 @pytest.mark.parametrize(
