@@ -20,10 +20,7 @@ def write_file(path: str | Path, data: Content, force: bool = False) -> Path:
     path = Path(path)
     refuse_existing(path, force)
     with _explained(path):
-        if path.is_dir():
-            raise LbnnError(f"{path} is a folder; name a file")
-        if path.exists() and not path.is_file():  # a rename would put a file in its place
-            raise LbnnError(f"{path} is a device or a pipe; name a file")
+        _refuse_other_kinds(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=_prefix(path), dir=path.parent)
         try:
@@ -65,6 +62,24 @@ def refuse_existing(path: Path, force: bool) -> None:
         occupied = path.is_symlink() or path.is_file() or (path.is_dir() and any(path.iterdir()))
     if occupied and not force:
         raise LbnnError(f"{path} exists; choose another place or add --force to replace it")
+
+
+def refuse_unwritable(path: Path, force: bool) -> None:
+    """An error if `write_file` could not write `path` now: call it early, before long work. Nothing is left behind."""
+    with _explained(path):
+        _refuse_other_kinds(path)
+    refuse_existing(path, force)
+    with _explained(path):
+        folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+
+
+def _refuse_other_kinds(path: Path) -> None:
+    if path.is_dir():
+        raise LbnnError(f"{path} is a folder; name a file")
+    if path.exists() and not path.is_file():  # a rename would put a file in its place
+        raise LbnnError(f"{path} is a device or a pipe; name a file")
 
 
 @contextmanager

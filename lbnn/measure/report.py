@@ -12,7 +12,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from lbnn.base.errors import LbnnError
-from lbnn.base.files import refuse_existing, write_file
+from lbnn.base.files import refuse_unwritable, write_file
 from lbnn.exporters import wasm
 from lbnn.exporters.c.names import identifier
 from lbnn.graph.drawing import draw_graph
@@ -41,7 +41,7 @@ def write_report(
     force: bool = False,
 ) -> Path:
     """Writes the page about the model in `path`, on `data` if there is some."""
-    refuse_existing(out, force)
+    refuse_unwritable(out, force)
     if target is not None and data is None:
         raise LbnnError("--target names a column of --data; give both")
     names, left_out = choose_backends(backends, "report")

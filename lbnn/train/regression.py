@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
-from lbnn.base.files import refuse_existing
+from lbnn.base.files import refuse_unwritable
 from lbnn.base.moments import Moments
 from lbnn.model.file import save
 from lbnn.train import metrics
@@ -187,11 +187,11 @@ def train_file(
     say: Callable[[str], None],
 ) -> dict[str, Any]:
     """The command: reads, trains, and writes the model and a picture beside it; returns what it found."""
-    if out.is_dir() or out.suffix == ".png":
-        raise LbnnError(f"{out} is a folder or a picture; name a file for the model, such as model.pt")
+    if out.suffix == ".png":
+        raise LbnnError(f"{out} is a picture; name a file for the model, such as model.pt")
+    refuse_unwritable(out, force)
     drawing = out.with_suffix(".png")
-    for path in (out, drawing):
-        refuse_existing(path, force)
+    refuse_unwritable(drawing, force)
     table = read_table(data, target)
     say(describe(table))
     if table.x.ndim == 2:

@@ -144,6 +144,33 @@ def test_a_folder_that_may_not_be_written_is_one_line(locked):
     assert tree(locked) == before
 
 
+PLACES = ("data.csv/m.out", "data.csv/a/b/m.out", "locked/m.out", "locked/a/m.out", f"{'x' * 300}.out", "/dev/null")
+PLACES += ("/proc/m.out", "dangling/m.out")
+NO_SUCH_INPUT = {"train": ["train", "no.csv", "--target", "y"], "report": ["report", "no.pt", *QUICK]}
+
+
+@pytest.mark.parametrize("words", NO_SUCH_INPUT.values(), ids=NO_SUCH_INPUT)
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place[:20])
+def test_long_work_does_not_begin_where_its_result_can_not_be_written(work, words, place):
+    """The place is refused before the input, which does not exist, is even missed."""
+    (work / "locked").mkdir(mode=0o555)
+    (work / "dangling").symlink_to(work / "nowhere")
+    before = tree(work)
+    ended = command(*words, "-o", place, "--force", folder=work, before=without_privileges)
+    ended.refused(place[:100])
+    assert "can't write" in ended.stderr or "name a file" in ended.stderr, ended
+    assert (ended.stdout, tree(work)) == ("", before)
+
+
+@pytest.mark.parametrize("words", NO_SUCH_INPUT.values(), ids=NO_SUCH_INPUT)
+@pytest.mark.parametrize("place", ["m.out", "new/folders/m.out", "old.out"])
+def test_a_place_that_can_be_written_is_no_obstacle_and_stays_as_it_was(work, words, place):
+    (work / "old.out").write_text("old")
+    before = tree(work)
+    command(*words, "-o", place, "--force", folder=work, before=without_privileges).refused("no such file")
+    assert tree(work) == before and not (work / "new").exists()
+
+
 def test_inputs_that_may_not_be_read_are_one_line(work):
     (work / "closed").mkdir()
     for name in ("gas_sensor.pt", "data.csv"):

@@ -85,7 +85,7 @@ GOOD = "a,y\n" + "".join(f"{i},{i}\n" for i in range(20))
         (GOOD, ["--target", "y", "--hidden", "0"], "--hidden takes numbers"),
         (GOOD, ["--target", "y", "--epochs", "0"], "--epochs"),
         (GOOD, ["--target", "y", "-o", "d.csv/m.pt", "--epochs", "1"], "can't write"),
-        (GOOD, ["--target", "y", "-o", "."], "name a file for the model"),
+        (GOOD, ["--target", "y", "-o", "."], "is a folder; name a file"),
         (GOOD, ["--target", "y", "-o", "m.png"], "name a file for the model"),
     ],
 )
