@@ -11,7 +11,7 @@ import numpy as np
 from lbnn import ops
 from lbnn.base.arrays import Array
 from lbnn.base.moments import Moments
-from lbnn.graph import INPUT, Graph, Node
+from lbnn.graph import INPUT, Graph, Node, rebuild
 from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
 from lbnn.ops.tail import numpy_tail_moments
 
@@ -128,10 +128,16 @@ NUMPY = NumpyNamespace()
 
 
 def evaluate(graph: Graph, mean: Any, var: Any = None) -> dict[str, Any]:
-    """Every value of the graph by name, for a batch of inputs, in float64."""
+    """Every value of the graph by name, for a batch of inputs, in float64.
+
+    Inputs without a variance are known: each operator takes its form for known values, as exported graphs do. Moments of
+    variance zero would be another network where there is a clamp.
+    """
     mean = np.asarray(mean, dtype=np.float64)
-    random = Moments(mean, np.zeros_like(mean) if var is None else np.asarray(var, dtype=np.float64))
-    values: dict[str, Any] = {INPUT: random if graph.input.random else mean}
+    if var is None and graph.input.random:
+        graph = rebuild(graph, graph.nodes, random=False)
+    known = var is None or not graph.input.random
+    values: dict[str, Any] = {INPUT: mean if known else Moments(mean, np.asarray(var, dtype=np.float64))}
     for node in graph.nodes:
         inputs = [values[name] for name in node.inputs]
         out = evaluate_node(node, inputs)

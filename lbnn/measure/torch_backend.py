@@ -32,7 +32,8 @@ def run_torch(model: Model, samples: Samples) -> Outcome:
         for node in graph.nodes:
             inputs = [values[name] for name in node.inputs]
             params = {key: tensor(param) for key, param in node.params.items()}
-            values[node.name] = ops.find(node.op).formula(TORCH, *inputs, **params, **node.attrs)
+            result = ops.find(node.op).formula(TORCH, *inputs, **params, **node.attrs)
+            values[node.name] = result if node.inputs else result.expand(len(samples), *result.shape)
     out = values[graph.output]
     mean, var = out if isinstance(out, Moments) else (out, torch.zeros_like(out))
     return Outcome(mean.numpy(), var.numpy())

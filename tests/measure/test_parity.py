@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lbnn import Moments
 from lbnn import nn as bnn
+from lbnn.graph.reference import predict
 from lbnn.measure.backends import BACKENDS
 from lbnn.measure.cost import Cost
 from lbnn.measure.parity import FLOAT32_TOLERANCE, Outcome, Verdict, errors, judge
@@ -47,7 +48,7 @@ def test_a_variance_where_there_should_be_none_is_an_infinite_error():
 
 
 @settings(max_examples=80, deadline=None)
-@given(networks(), st.booleans())
+@given(networks(constant_outputs=True), st.booleans())
 def test_torch_and_onnx_agree_with_float64_on_random_networks(case, input_variance):
     network, shape = case
     model = read_model(network, shape)
@@ -57,6 +58,36 @@ def test_torch_and_onnx_agree_with_float64_on_random_networks(case, input_varian
     for name in ("torch", "onnx"):
         row = judge(name, BACKENDS[name].run, model, samples, FLOAT32_TOLERANCE)
         assert row.passed, (row, str(model.graph))
+
+
+CLAMPED = {
+    "first": lambda: bnn.Sequential(bnn.LeakyReLU(0.1, clamp=0.5), bnn.Linear(3, 2)),
+    "behind a scale": lambda: bnn.Sequential(bnn.Affine(2.0, 1.0), bnn.ReLU(clamp=2.0), bnn.Linear(3, 2)),
+    "behind weights": lambda: bnn.Sequential(bnn.Linear(3, 4), bnn.LeakyReLU(0.1, clamp=0.5), bnn.Linear(4, 2)),
+}
+
+
+@pytest.mark.parametrize("input_variance", [False, True])
+@pytest.mark.parametrize("backend", ["torch", "onnx", "c"])
+@pytest.mark.parametrize("make", CLAMPED.values(), ids=CLAMPED)
+def test_a_clamp_counts_only_where_a_value_has_a_variance(make, backend, input_variance):
+    """The reference takes the form of the graph that is exported."""
+    torch.manual_seed(1)
+    model = read_model(make(), (3,))
+    samples = draw_samples(model, 21, seed=2, input_variance=input_variance)
+    row = judge(backend, BACKENDS[backend].run, model, samples, FLOAT32_TOLERANCE)
+    assert row.passed, row
+
+
+def test_the_reference_of_a_known_input_is_the_model_called_with_a_tensor():
+    torch.manual_seed(1)
+    module = bnn.Sequential(bnn.LeakyReLU(0.1, clamp=0.5), bnn.Linear(3, 2)).double()
+    x = torch.randn(5, 3, dtype=torch.float64)
+    with torch.no_grad():
+        want = module(x)
+    got = predict(read_model(module, (3,)).graph, x.numpy())
+    np.testing.assert_allclose(got.mean, want.mean, rtol=1e-6)
+    np.testing.assert_allclose(got.var, want.var, rtol=1e-6)
 
 
 def faulty(node, change):

@@ -134,15 +134,21 @@ def _pointwise(node: Node, emission: Emission) -> list[Call]:
 
 def _affine(node: Node, emission: Emission) -> list[Call]:
     shape = emission.shape(node.name)
-    scale, shift = (_per_channel(node.params[key], shape) for key in ("scale", "shift"))
-    channels = max(scale.size, shift.size)
+    full = {key: np.broadcast_to(node.params[key], shape).reshape(-1) for key in ("scale", "shift")}
+    channels = _channels(shape, *full.values())
     constants = [
-        emission.constant(node, np.broadcast_to(values, channels), suffix)
-        for values, suffix in ((scale, "_scale"), (shift, "_shift"))
+        emission.constant(node, values.reshape(channels, -1)[:, 0], f"_{key}") for key, values in full.items()
     ]
     sizes = (channels, prod(shape) // channels)
     kernel = call(f"lbnn_affine{_point(node)}", *emission.arrays(node.name), *constants, *sizes)
     return [*emission.copies(node.inputs[0], node.name), kernel]
+
+
+def _channels(shape: Shape, *arrays: Any) -> int:
+    """One number, one for each channel (first axis), or one for each element: the fewest that describe all arrays."""
+    counts = (1, shape[0], prod(shape))
+    rows = {count: [array.reshape(count, -1) for array in arrays] for count in counts}
+    return next(count for count in counts if all(np.all(row == row[:, :1]) for row in rows[count]))
 
 
 _SUMS = {"add": "lbnn_add", "shift": "lbnn_shift", "add_point": "lbnn_add_points"}
@@ -258,13 +264,3 @@ def _two(values: Any, missing: Any) -> tuple[Any, Any]:
 def _planes(shape: Shape) -> tuple[int, int, int]:
     """(channels, height, width)."""
     return (shape[0], *_two(shape[1:], 1))
-
-
-def _per_channel(values: Any, shape: Shape) -> Any:
-    """One number, one for each channel (first axis), or one for each element: the fewest that describe `values`."""
-    full = np.broadcast_to(values, shape).reshape(shape[0], -1)
-    if np.all(full == full[0, 0]):
-        return full[:1, 0]
-    if np.all(full == full[:, :1]):
-        return full[:, 0]
-    return full.reshape(-1)

@@ -95,7 +95,8 @@ def _float32_result(graph: Graph, mean: Any, var: Any) -> Moments[Any]:
         params = {key: _float32(param) for key, param in node.params.items()}
         inputs = [values[name] for name in node.inputs]
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is left out by the caller
-            values[node.name] = _float32(ops.find(node.op).formula(NUMPY, *inputs, **params, **node.attrs))
+            result = _float32(ops.find(node.op).formula(NUMPY, *inputs, **params, **node.attrs))
+        values[node.name] = result if node.inputs else np.broadcast_to(result, (len(mean), *result.shape))
     out = values[graph.output]
     return Moments(out.mean.reshape(len(mean), -1), out.var.reshape(len(mean), -1))
 
