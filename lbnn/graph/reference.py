@@ -130,8 +130,8 @@ NUMPY = NumpyNamespace()
 def evaluate(graph: Graph, mean: Any, var: Any = None) -> dict[str, Any]:
     """Every value of the graph by name, for a batch of inputs, in float64.
 
-    Inputs without a variance are known: each operator takes its form for known values, as exported graphs do. Moments of
-    variance zero would be another network where there is a clamp.
+    Inputs without a variance are known: each operator takes its form for known values, as exported graphs do. Moments
+    of variance zero would be another network where there is a clamp.
     """
     mean = np.asarray(mean, dtype=np.float64)
     if var is None and graph.input.random:

@@ -136,9 +136,7 @@ def _affine(node: Node, emission: Emission) -> list[Call]:
     shape = emission.shape(node.name)
     full = {key: np.broadcast_to(node.params[key], shape).reshape(-1) for key in ("scale", "shift")}
     channels = _channels(shape, *full.values())
-    constants = [
-        emission.constant(node, values.reshape(channels, -1)[:, 0], f"_{key}") for key, values in full.items()
-    ]
+    constants = [emission.constant(node, values.reshape(channels, -1)[:, 0], f"_{key}") for key, values in full.items()]
     sizes = (channels, prod(shape) // channels)
     kernel = call(f"lbnn_affine{_point(node)}", *emission.arrays(node.name), *constants, *sizes)
     return [*emission.copies(node.inputs[0], node.name), kernel]
