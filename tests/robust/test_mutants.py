@@ -102,6 +102,12 @@ def test_the_runner_tells_a_failure_from_a_pass_and_from_one_that_never_ends(tmp
             run_tests(tree, f"test_outcomes.py {selection}" if selection[0] == "-" else selection)
 
 
+@pytest.mark.parametrize("options", ["-rs", "-k nothing", "-p no:terminal", "--co"])
+def test_the_callers_options_for_pytest_are_not_for_the_runner(tmp_path, monkeypatch, options):
+    monkeypatch.setenv("PYTEST_ADDOPTS", options)
+    test_the_runner_tells_a_failure_from_a_pass_and_from_one_that_never_ends(tmp_path)
+
+
 LINEAR = "tests/c_runtime/test_kernels.py::test_linear[gcc-O0-shape2]"
 FOLD = "tests/graph/test_passes.py::test_a_shift_is_not_folded_into_the_gaussian_weights_behind_it[1.0]"
 

@@ -180,9 +180,9 @@ def copy_of(source: Path) -> Iterator[Path]:
 
 
 def environment(tree: Path) -> dict[str, str]:
-    """Here and in subprocesses `import lbnn` is the copy, ahead of what is installed, and no tool may be missing."""
+    """`import lbnn` is the copy, also in subprocesses; no tool may be missing; the caller's pytest has no say."""
     return {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
         "PYTHONPATH": str(tree),
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
@@ -213,8 +213,10 @@ def _pytest(tree: Path, selection: str, log: Path) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     os.chdir(tree)
-    os.environ.update(environment(tree))
+    os.environ |= dict.fromkeys({*os.environ} - {*environment(tree)}, "") | environment(tree)
     sys.path.insert(0, str(tree))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lbnn"]:  # another user of the fork server
+        del sys.modules[name]
     sys.dont_write_bytecode = True
     import pytest
     from hypothesis import Phase, settings
