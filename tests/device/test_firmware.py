@@ -81,7 +81,7 @@ def test_a_board_that_is_not_known_is_refused_with_those_that_are(
 ) -> None:
     assert run_lbnn("export", model_file, "--target", "c", "--board", "toaster", "-o", tmp_path / "out") == 2
     message = capsys.readouterr().err
-    assert "'toaster' is not known" in message and "mps2-an386" in message and message.count("\n") == 1
+    assert "'toaster' is not one of" in message and "mps2-an386" in message and message.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
