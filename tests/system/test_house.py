@@ -1,6 +1,7 @@
 """The house rules: where modules lie, which way imports point, and that a name means one thing."""
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -79,3 +80,21 @@ def test_modules_and_functions_are_short():
 def test_every_package_has_its_folder_of_tests():
     packages = {path.parent.relative_to(PACKAGE) for path in MODULES} - {Path()}
     assert [str(package) for package in sorted(packages) if not list((TESTS / package).glob("test_*.py"))] == []
+
+
+PAGES = [ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")]
+PAGES += [*(ROOT / "docs").glob("*.md"), *(ROOT / "c_runtime").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+EXAMPLES = {"negative.py", "coarse.py", "test_coarse.py", "npz.py", "sum.py"}
+"""Files that the recipes of docs/extending.md make."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_exists(page):
+    named = set(
+        re.findall(
+            r"\b(?:lbnn|tests|tools|c_runtime|examples|codegen_templates)/[\w/]+\.(?:py|c|h|md|txt|j2)\b",
+            page.read_text(),
+        )
+    )
+    lacking = {name for name in named if not (ROOT / name).exists() and Path(name).name not in EXAMPLES}
+    assert lacking == set()
