@@ -16,12 +16,16 @@ from tiny_net import OPTIONAL
 EACH = pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
 
 
-@EACH
+def is_tested(board: Board) -> bool:
+    """QEMU for RISC-V is large: where it is not installed, it is not asked."""
+    return board.core.family.name not in OPTIONAL or shutil.which(board.core.family.qemu.program) is not None
+
+
+@pytest.mark.parametrize("board", filter(is_tested, BOARDS.values()), ids=lambda board: board.name)
 def test_qemu_knows_the_machine(board: Board) -> None:
-    program = board.core.family.qemu.program
-    if board.core.family.name in OPTIONAL and not shutil.which(program):
-        pytest.skip(f"{program} is not installed")
-    listing = subprocess.run([need(program), "-M", "help"], capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run(
+        [need(board.core.family.qemu.program), "-M", "help"], capture_output=True, text=True, check=True
+    ).stdout
     assert board.machine in [line.split()[0] for line in listing.splitlines()[1:]]
 
 

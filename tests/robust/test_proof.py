@@ -25,7 +25,7 @@ SHORT = {
     Goal("lbnn_linear", "4", "finite"): 22,
     Goal("lbnn_conv2d_1x1", "8", "finite"): 14,
     Goal("lbnn_avg_pool", "size", "any bits"): 4,
-    Goal("lbnn_leaky_relu", "8", "finite"): 13,
+    Goal("lbnn_leaky_relu", "8", "finite"): 14,
     Goal("lbnn_variance_head", "8", "any bits"): 11,
     Goal("lbnn_emit", "8", "any bits"): 5,
     Goal("mlp_predict", "8", "any bits"): 25,

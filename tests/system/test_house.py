@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,6 +80,12 @@ def test_modules_and_functions_are_short():
 def test_every_package_has_its_folder_of_tests():
     packages = {path.parent.relative_to(PACKAGE) for path in MODULES} - {Path()}
     assert [str(package) for package in sorted(packages) if not list((TESTS / package).glob("test_*.py"))] == []
+
+
+def test_no_two_files_of_tests_have_one_name():
+    """pytest imports them by their name alone."""
+    names = Counter(path.name for path in TESTS.rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 PAGES = [ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")]
