@@ -55,7 +55,7 @@ matrix: .venv/installed ## build and run generated C with every compiler, langua
 fuzz: .venv/installed ## fuzz every C kernel and whole models under clang's sanitizers for SECONDS=600
 	$(BIN)/python tools/check/fuzz.py --seconds $(SECONDS) --jobs $(JOBS)
 
-prove: .venv/installed ## prove with Frama-C that every C kernel and two models stay inside memory and float range: a quarter of an hour of one core
+prove: .venv/installed ## prove with Frama-C that every C kernel and two models stay inside memory and float range
 	$(BIN)/python tools/check/prove.py
 
 analyze: .venv/installed ## cppcheck with MISRA, clang-tidy and gcc -fanalyzer on the runtime and generated C
