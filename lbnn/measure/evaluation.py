@@ -16,8 +16,9 @@ from lbnn.base.moments import Moments
 from lbnn.measure.charts import draw_predictions
 from lbnn.model.file import Model, load
 from lbnn.train import metrics
-from lbnn.train.datafile import Table, read_table
+from lbnn.train.datafile import read_table
 from lbnn.train.regression import REPORTED_LEVELS, predict_in_parts, trained_columns
+from lbnn.train.table import Table
 
 
 @dataclass(frozen=True)

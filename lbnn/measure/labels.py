@@ -10,7 +10,7 @@ import numpy as np
 
 from lbnn.measure.samples import input_scale
 from lbnn.model.file import Model
-from lbnn.train.datafile import Table
+from lbnn.train.table import Table
 
 
 def _size(value: Any) -> int:

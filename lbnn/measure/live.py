@@ -13,8 +13,8 @@ import numpy as np
 from lbnn.exporters import wasm
 from lbnn.measure.labels import input_range
 from lbnn.model.file import Model
-from lbnn.train.datafile import Table
 from lbnn.train.regression import trained_columns
+from lbnn.train.table import Table
 
 MOST_LIVE_INPUTS = 6
 """A slice for each input is drawn; more would not be looked at."""

@@ -28,7 +28,7 @@ from lbnn.measure.parity import FLOAT32_TOLERANCE
 from lbnn.measure.samples import draw_samples
 from lbnn.measure.verify import verify_backends
 from lbnn.model.file import Model, read_model
-from lbnn.train.datafile import Table
+from lbnn.train.table import Table
 
 
 def write_report(

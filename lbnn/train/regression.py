@@ -33,9 +33,10 @@ from lbnn.base.files import refuse_unwritable
 from lbnn.base.moments import Moments
 from lbnn.model.file import save
 from lbnn.train import metrics
-from lbnn.train.datafile import FEWEST_ROWS, Column, Table, describe, read_table
+from lbnn.train.datafile import FEWEST_ROWS, read_table
 from lbnn.train.fit import fit
 from lbnn.train.result import FitResult
+from lbnn.train.table import Column, Table, describe
 
 SLOPE = 0.01
 SHARES = (0.7, 0.15)

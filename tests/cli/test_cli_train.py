@@ -9,7 +9,7 @@ import pytest
 from lbnn.cli.main import main
 from lbnn.model.file import read_model
 from lbnn.train import regression
-from lbnn.train.datafile import Column, Table
+from lbnn.train.table import Column, Table
 
 
 def raw_units(rows=120):

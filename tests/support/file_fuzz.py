@@ -28,7 +28,9 @@ from lbnn import nn as bnn
 from lbnn.base.files import write_folder
 from lbnn.exporters.c import COptions, generate
 from lbnn.model.file import serialise
-from lbnn.train.datafile import MISSING, Table, read_table
+from lbnn.train.csvfile import MISSING
+from lbnn.train.datafile import read_table
+from lbnn.train.table import Table
 from places import need
 
 Check = Callable[[Any, Path], str]

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lbnn.base.errors import LbnnError
-from lbnn.train.datafile import Column, describe, read_table
+from lbnn.train.datafile import read_table
+from lbnn.train.table import Column, describe
 
 
 def csv_file(tmp_path, text, name="data.csv"):
@@ -64,7 +65,7 @@ def test_what_stands_for_a_missing_value_is_no_number_and_no_category(tmp_path, 
 
 
 def test_a_category_has_at_most_32_values(tmp_path):
-    table = read_table(csv_file(tmp_path, "a,y\n" + "".join(f"id{i},1\n" for i in range(32))), "y")
+    table = read_table(csv_file(tmp_path, "a,y\n" + "".join(f"id{i},{i}\n" for i in range(32))), "y")
     assert len(table.inputs) == 32
 
 
@@ -75,7 +76,7 @@ def test_an_empty_column_does_not_cost_all_rows(tmp_path):
 
 
 def test_a_column_that_float32_blurs_is_told(tmp_path):
-    rows = "".join(f"{1.7e9 + 60 * i:.0f},{i},{i}\n" for i in range(9))
+    rows = "".join(f"{1.7e9 + 60 * i:.0f},{i},{2 * i}\n" for i in range(9))
     notes = read_table(csv_file(tmp_path, f"when,b,y\n{rows}"), "y").notes
     assert len(notes) == 1 and "column when" in notes[0] and "subtract an offset" in notes[0]
 
@@ -108,7 +109,7 @@ def test_a_trained_models_columns_are_read_in_its_order(tmp_path):
         ("a,y\n1,\n2,?\n", "y", "no row has a value in every column"),
         ("a,y\n" + "".join(f"id{i},1\n" for i in range(33)), "y", "33 different values"),
         ("a,y\n" + "x" * 200_000 + ",1\n", "y", "field larger than field limit"),
-        (b"a,y\n\xff\xfe,1\n", "y", "can't be read"),
+        (b"a,y\n\xff\xfe,1\n", "y", "is not text in UTF-8"),
         (",".join(f"c{i}" for i in range(500)) + "\n" + "1," * 499 + "1\n", "y", "500 in all"),
     ],
 )

@@ -11,7 +11,8 @@ import lbnn
 from lbnn.base.moments import Moments
 from lbnn.model.file import read_model
 from lbnn.train import metrics, regression
-from lbnn.train.datafile import Column, Table, read_table
+from lbnn.train.datafile import read_table
+from lbnn.train.table import Column, Table
 
 
 def diabetes():

@@ -1,0 +1,133 @@
+"""The cells of a CSV file, and what they hold: numbers, dates, text or nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lbnn.base.arrays import Floats
+from lbnn.base.errors import LbnnError
+from lbnn.train.listing import short, shortened
+
+Cells = list[str]
+Columns = dict[str, Cells]
+
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+DECIMALS = ("point", "comma")
+DATE = re.compile(
+    r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?|\d{4}/\d\d?/\d\d?( .*)?|\d\d?:\d\d(:\d\d.*)?"
+)
+"""2026-03-01, 2026-03-01T12:00, 1.3.2026, 3/1/26, 12:30, as people and programs write them."""
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """How the file is written: its decimal sign, and the encoding of its text."""
+
+    decimal: str = "point"
+    encoding: str = "utf-8-sig"
+
+    def __post_init__(self) -> None:
+        if self.decimal not in DECIMALS:
+            raise LbnnError(f"decimal is {' or '.join(DECIMALS)}, not {self.decimal!r:.40}")
+
+
+def read_cells(path: Path, form: CsvFormat) -> tuple[Columns, list[str]]:
+    """Column name -> cells, and notes; a first column without a name is the index of a table and is left out."""
+    text = _text(path, form.encoding)
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    header = [name.strip() for name in next(reader, [])]
+    _check_header(header, form)
+    rows = _rows(reader, len(header))
+    columns = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
+    return columns, ["the first column has no name: left out as an index"] if columns.pop("", None) else []
+
+
+def _text(path: Path, encoding: str) -> str:
+    try:
+        return path.read_text(encoding=encoding)
+    except UnicodeDecodeError as error:
+        name = "UTF-8" if encoding.startswith("utf-8") else encoding
+        raise LbnnError(
+            f"is not text in {name} ({error.reason}); name its encoding, as in --encoding latin-1"
+        ) from None
+    except LookupError:
+        raise LbnnError(f"there is no encoding {encoding!r:.40}; try latin-1 or cp1252") from None
+
+
+def _check_header(header: list[str], form: CsvFormat) -> None:
+    if len(header) < 2:
+        raise LbnnError("needs a first line that names at least two columns, separated by commas")
+    if len(set(header)) != len(header) or not all(header[1:]):
+        raise LbnnError("every column needs a name of its own in the first line")
+    if numbers([name for name in header if name], form) is not None:
+        raise LbnnError("its first line holds numbers; put a line with the names of the columns above it")
+
+
+def _rows(reader: Any, width: int) -> list[Cells]:
+    rows = []
+    for row in reader:
+        if row and len(row) != width:
+            raise LbnnError(f"line {reader.line_num} has {len(row)} cells where the first line has {width}")
+        if row:
+            rows.append([cell.strip() for cell in row])
+    if not rows:
+        raise LbnnError("has no rows below its first line")
+    return rows
+
+
+def present(cell: str) -> bool:
+    """Whether the cell holds something."""
+    return cell.lower() not in MISSING
+
+
+def whole_rows(columns: Mapping[str, Cells]) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], list[str]]:
+    """Which rows have a value in every column, and a note for each column that lacks some."""
+    here = {name: np.array([present(cell) for cell in cells], bool) for name, cells in columns.items()}
+    notes = [f"column {short(name)}: {int((~has).sum())} values missing" for name, has in here.items() if not has.all()]
+    whole = np.logical_and.reduce(list(here.values()))
+    if not whole.any():
+        raise LbnnError(f"no row has a value in every column; {shortened(notes, 4)}")
+    if notes:
+        notes.append(f"{int((~whole).sum())} of {len(whole)} rows left out for missing values")
+    return whole, notes
+
+
+def numbers(cells: Cells, form: CsvFormat) -> Floats | None:
+    """The cells as finite numbers, or None if one is not."""
+    try:
+        values = np.array([_number(cell, form) for cell in cells])
+    except ValueError:
+        return None
+    return values.astype(np.float32) if (np.abs(values) <= np.finfo(np.float32).max).all() else None
+
+
+def _number(cell: str, form: CsvFormat) -> float:
+    """Digits as files have them; Python would also read 2024_01 and the digits of other scripts."""
+    if "_" in cell or not cell.isascii():
+        raise ValueError(cell)
+    if form.decimal == "comma":
+        if "." in cell:
+            raise ValueError(cell)
+        cell = cell.replace(",", ".")
+    return float(cell)
+
+
+def first_text(cells: Cells, form: CsvFormat) -> str:
+    """The first cell that is there and no number, as part of a message; with advice where a comma is a decimal sign."""
+    cell = next(cell for cell in cells if present(cell) and numbers([cell], form) is None)
+    advice = "; is that a decimal comma? add --decimal comma" if re.fullmatch(r"[-+]?\d+,\d+", cell) else ""
+    return f"{cell!r:.40}{advice}"
+
+
+def holds_dates(cells: Cells) -> bool:
+    """Whether every cell is a date or a time of day."""
+    return all(DATE.fullmatch(cell) for cell in cells)

@@ -1,0 +1,183 @@
+"""A CSV file as a table: which columns are inputs, what each becomes, and which rows are whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lbnn.base.arrays import Floats
+from lbnn.base.errors import LbnnError
+from lbnn.train.csvfile import Cells, CsvFormat, first_text, holds_dates, numbers, present, read_cells, whole_rows
+from lbnn.train.listing import short, shortened
+from lbnn.train.table import Choice, Column, NewRows, Table
+
+MOST_LEVELS = 32
+"""A text column with more different values is an identifier or free text, not a category."""
+COARSE = 1e-4
+"""A column whose spread is less than this share of its size loses digits that matter in float32."""
+
+
+def csv_table(path: Path, targets: Sequence[str], wanted: Sequence[Column], choice: Choice) -> Table:
+    """The inputs and targets of the rows without a missing value."""
+    cells, notes = read_cells(path, choice.form)
+    if not targets:
+        raise LbnnError(f"which column is to be predicted? add --target, one of {shortened(list(cells))}")
+    names = [column.name for column in wanted] or _candidates(cells, targets, choice)
+    _require(cells, (*names, *targets, *choice.aside, *choice.drop))
+    whole, lacking = whole_rows({name: cells[name] for name in (*names, *targets, *choice.aside)})
+    notes += lacking
+    kept = {name: _some(cells[name], whole) for name in (*names, *targets, *choice.aside)}
+    y = np.stack([_target(name, kept[name], choice.form) for name in targets], axis=1)
+    columns = tuple(wanted) or _choose({name: kept[name] for name in names}, choice)
+    if not wanted:
+        notes += _left_out(cells, names, targets, columns, choice)
+    parts = [_encode(column, kept[column.name], choice.form, notes) for column in columns]
+    table = Table(np.concatenate(parts, axis=1), y, columns, tuple(targets), tuple(notes))
+    if not wanted:
+        _check_targets(table)
+    return _arranged(table, kept, choice)
+
+
+def _some(cells: Cells, chosen: Any) -> Cells:
+    return [cell for cell, here in zip(cells, chosen, strict=True) if here]
+
+
+def _require(cells: Mapping[str, Cells], names: Sequence[str]) -> None:
+    for name in names:
+        if name not in cells:
+            raise LbnnError(f"has no column {name!r:.60}; it has {shortened(list(cells))}")
+
+
+def _candidates(cells: Mapping[str, Cells], targets: Sequence[str], choice: Choice) -> list[str]:
+    """The columns that could be inputs: those asked for, or all with a value anywhere."""
+    apart = {*targets, *choice.aside, *choice.drop}
+    if double := [name for name in choice.inputs if name in apart]:
+        raise LbnnError(f"column {double[0]!r:.60} is an input and something else too; choose one")
+    return list(choice.inputs) or [name for name in cells if name not in apart and any(map(present, cells[name]))]
+
+
+def _target(name: str, cells: Cells, form: CsvFormat) -> Floats:
+    values = numbers(cells, form)
+    if values is None:
+        raise LbnnError(f"the target column {name!r:.60} must hold numbers, not {first_text(cells, form)}")
+    return values
+
+
+def _left_out(
+    cells: Mapping[str, Cells], names: Sequence[str], targets: Sequence[str], columns: Sequence[Column], choice: Choice
+) -> list[str]:
+    """A note for each column that nobody asked to leave out."""
+    used = {*targets, *choice.aside, *choice.drop, *(column.name for column in columns)}
+    candidates = names if choice.inputs else cells
+    return [
+        f"column {short(name)}: {'does not vary' if name in names else 'empty'}, left out"
+        for name in candidates
+        if name not in used
+    ]
+
+
+def _check_targets(table: Table) -> None:
+    """Refuses a target that is always the same, and one that stands among the inputs again."""
+    for name, values in zip(table.targets, table.y.T, strict=True):
+        if len(values) > 1 and (values == values[0]).all():
+            raise LbnnError(f"the target {name!r:.60} is {values[0]:g} in every row; there is nothing to learn")
+        for source, column in zip(table.inputs, table.x.T, strict=True):
+            if len(values) > 1 and (values == column).all():
+                raise LbnnError(f"the input {source!r:.60} equals the target; leave it out with --drop")
+
+
+def _arranged(table: Table, kept: Mapping[str, Cells], choice: Choice) -> Table:
+    """The table with its groups, and in the order of time."""
+    if choice.group is not None:
+        table = replace(table, groups=np.unique(kept[choice.group], return_inverse=True)[1])
+    if choice.time is None:
+        return table
+    times = _times(choice.time, kept[choice.time], choice.form)
+    return replace(table.rows(np.argsort(times, kind="stable")), ordered=True)
+
+
+def _times(name: str, cells: Cells, form: CsvFormat) -> Any:
+    """The cells as something that sorts by time: numbers, or dates as ISO 8601 writes them."""
+    values = numbers(cells, form)
+    if values is not None:
+        return np.array([float(cell.replace(",", ".")) for cell in cells])  # float32 would blur seconds since 1970
+    try:
+        return np.array([datetime.fromisoformat(cell).timestamp() for cell in cells])
+    except ValueError:
+        wrong = next(cell for cell in cells if not _is_iso(cell))
+        raise LbnnError(
+            f"column {name!r:.60} must hold numbers or dates such as 2026-03-01 12:00, not {wrong!r:.40}"
+        ) from None
+
+
+def _is_iso(cell: str) -> bool:
+    try:
+        datetime.fromisoformat(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _choose(kept: Mapping[str, Cells], choice: Choice) -> tuple[Column, ...]:
+    """The columns that vary, as numbers where all cells are, else as categories."""
+    chosen = [_column(name, cells, choice.form) for name, cells in kept.items() if len(set(cells)) > 1]
+    if not chosen:
+        raise LbnnError("no column besides the target varies; there is nothing to predict from")
+    return tuple(chosen)
+
+
+def _column(name: str, cells: Cells, form: CsvFormat) -> Column:
+    if numbers(cells, form) is not None:
+        return Column(name)
+    if holds_dates(cells):
+        raise LbnnError(
+            f"column {name!r:.60} holds dates, such as {cells[0]!r:.40}; put what matters of them into columns of "
+            "numbers, such as hours since the start or the hour of the day, or name it in --drop or --time"
+        )
+    levels = tuple(sorted(set(cells)))
+    if len(levels) > MOST_LEVELS:
+        raise LbnnError(
+            f"column {name!r:.60} has {len(levels)} different values that are not all numbers, such as "
+            f"{first_text(cells, form)}; at most {MOST_LEVELS} make a category: mend it or name it in --drop"
+        )
+    return Column(name, levels)
+
+
+def csv_rows(path: Path, columns: Sequence[Column], targets: Sequence[str], form: CsvFormat) -> NewRows:
+    """The inputs of the rows without a missing value, and their targets where the file has them."""
+    cells, notes = read_cells(path, form)
+    columns = columns or [Column(name) for name in cells if name not in targets]
+    _require(cells, [column.name for column in columns])
+    whole, lacking = whole_rows({column.name: cells[column.name] for column in columns})
+    notes += lacking
+    parts = [_encode(column, _some(cells[column.name], whole), form, notes) for column in columns]
+    known = bool(targets) and all(name in cells for name in targets)
+    y = np.stack([_seen(_some(cells[name], whole), form) for name in targets], axis=1) if known else None
+    return NewRows(np.concatenate(parts, axis=1), whole, y, tuple(notes))
+
+
+def _seen(cells: Cells, form: CsvFormat) -> Floats:
+    """What was observed, NaN where nothing was."""
+    values = [numbers([cell], form) for cell in cells]
+    return np.array([np.nan if value is None else value[0] for value in values], np.float32)
+
+
+def _encode(column: Column, cells: Cells, form: CsvFormat, notes: list[str]) -> Floats:
+    """The inputs of one column, [n, inputs]; a category that the model does not know is 0 everywhere."""
+    if column.levels:
+        if unknown := sorted(set(cells) - set(column.levels)):
+            notes.append(f"column {short(column.name)}: unknown to the model: {shortened(unknown, 4)}")
+        return np.array([[cell == level for level in column.levels] for cell in cells], np.float32)
+    values = numbers(cells, form)
+    if values is None:
+        raise LbnnError(f"column {column.name!r:.60} must hold numbers, not {first_text(cells, form)}")
+    if len(values) > 1 and float(np.ptp(values)) < COARSE * float(np.abs(values).max()):
+        notes.append(
+            f"column {short(column.name)}: varies so little for its size that float32 blurs it; subtract an offset"
+        )
+    return values[:, None]
