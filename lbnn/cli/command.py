@@ -9,6 +9,11 @@ from typing import Any
 import click
 
 MODEL = click.argument("model", type=click.Path(path_type=Path))
+FORCE = click.option("--force", is_flag=True, help="Replace existing output.")
+DECIMAL = click.option(
+    "--decimal", type=click.Choice(["point", "comma"]), default="point", show_default=True, help="Sign in a CSV."
+)
+ENCODING = click.option("--encoding", default="utf-8-sig", show_default=True, help="Of a CSV, such as latin-1.")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 
 
@@ -26,6 +31,11 @@ def _as_it_is(example: str) -> str:
 def split_names(text: str | None) -> list[str] | None:
     """The names in a comma-separated option, or None where it was not given."""
     return text.split(",") if text else None
+
+
+def quiet_if(as_json: bool) -> Callable[[str], None]:
+    """What a command says on the way: nothing where stdout is for one JSON object."""
+    return (lambda text: None) if as_json else print
 
 
 def print_json(data: Any) -> None:

@@ -14,10 +14,12 @@ import click
 from lbnn.base.errors import LbnnError, one_line
 from lbnn.base.version import __version__
 from lbnn.cli.bench import bench_command
+from lbnn.cli.calibrate import calibrate_command
 from lbnn.cli.demo import demo_command
 from lbnn.cli.doctor import doctor_command
 from lbnn.cli.export import export_command
 from lbnn.cli.inspect import inspect_command
+from lbnn.cli.predict import predict_command
 from lbnn.cli.report import report_command
 from lbnn.cli.train import train_command
 from lbnn.cli.verify import verify_command
@@ -68,6 +70,8 @@ def _drop_output() -> None:
 COMMANDS = (
     demo_command,
     train_command,
+    predict_command,
+    calibrate_command,
     export_command,
     verify_command,
     bench_command,

@@ -16,9 +16,10 @@ from lbnn.base.moments import Moments
 from lbnn.measure.charts import draw_predictions
 from lbnn.model.file import Model, load
 from lbnn.train import metrics
+from lbnn.train.csvfile import CsvFormat
 from lbnn.train.datafile import read_table
-from lbnn.train.regression import REPORTED_LEVELS, predict_in_parts, trained_columns
-from lbnn.train.table import Table
+from lbnn.train.regression import REPORTED_LEVELS, predict_in_parts, trained_columns, trained_targets
+from lbnn.train.table import Choice, Table
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,11 @@ class Evaluated:
     pictures: tuple[Markup, ...]
 
 
-def table_for(model: Model, data: Path, target: str | None) -> Table:
+def table_for(model: Model, data: Path, target: str | None, form: CsvFormat | None = None) -> Table:
     """The data, in the columns that the model takes."""
-    targets = model.metadata.get("targets")
-    if target is None and isinstance(targets, list) and len(targets) == 1 and isinstance(targets[0], str):
-        target = targets[0]
-    table = read_table(data, target, trained_columns(model.metadata))
+    choice = Choice(log_target=bool(model.metadata.get("log_target")), form=form or CsvFormat())
+    targets = trained_targets(model.metadata) if target is None else (target,)
+    table = read_table(data, targets or None, trained_columns(model.metadata), choice)
     shape, outputs = model.graph.input.shape, math.prod(model.graph.values[model.graph.output].shape)
     if table.x.shape[1:] != shape or table.y.shape[1] != outputs:
         got = f"{table.x.shape[1:]} inputs and {table.y.shape[1]} targets"

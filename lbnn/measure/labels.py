@@ -10,6 +10,7 @@ import numpy as np
 
 from lbnn.measure.samples import input_scale
 from lbnn.model.file import Model
+from lbnn.train.ranges import trained_range
 from lbnn.train.table import Table
 
 
@@ -37,26 +38,16 @@ def _names(model: Model, key: str, count: int) -> tuple[str, ...]:
 
 def input_range(model: Model, table: Table | None) -> list[tuple[float, float]]:
     """Where the training inputs were: of the model file, else of the data, else what the first layer standardises."""
-    count = _size(model.graph.input)
-    given = model.metadata.get("input_range")
-    if _is_range(given, count):
-        low, high = given  # type: ignore[misc]
-        return list(zip(low, high, strict=True))
+    shape = model.graph.input.shape
+    given = trained_range(model.metadata, shape[0])
+    if given is not None and (given[0] < given[1]).all():
+        low, high = (np.repeat(part, _size(model.graph.input) // len(part)) for part in given)
+        return list(zip(low.tolist(), high.tolist(), strict=True))
     if table is not None:
         flat = table.x.reshape(len(table), -1)
         return list(zip(flat.min(axis=0).tolist(), flat.max(axis=0).tolist(), strict=True))
-    centre, spread = (np.broadcast_to(a, model.graph.input.shape).ravel() for a in input_scale(model.graph))
+    centre, spread = (np.broadcast_to(a, shape).ravel() for a in input_scale(model.graph))
     return [(float(c - 2 * s), float(c + 2 * s)) for c, s in zip(centre, spread, strict=True)]
-
-
-def _is_range(given: Any, count: int) -> bool:
-    """Two lists of so many finite numbers, each low below its high."""
-    try:
-        low, high = (np.array(part, dtype=np.float64) for part in given)
-    except (TypeError, ValueError):
-        return False
-    shapes = low.shape == high.shape == (count,)
-    return bool(shapes and np.isfinite([low, high]).all() and (low < high).all())
 
 
 def trained_scores(metadata: Mapping[str, Any]) -> dict[str, str]:

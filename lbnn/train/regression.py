@@ -35,6 +35,7 @@ from lbnn.model.file import save
 from lbnn.train import metrics
 from lbnn.train.datafile import FEWEST_ROWS, read_table
 from lbnn.train.fit import fit
+from lbnn.train.ranges import KEY_OF_RANGE, range_of
 from lbnn.train.result import FitResult
 from lbnn.train.table import Column, Table, describe
 
@@ -136,13 +137,12 @@ def _pair(table: Table) -> tuple[Tensor, Tensor]:
 
 def metadata(table: Table, trained: Trained) -> dict[str, Any]:
     """What the model file says about itself: its inputs in order and their ranges, and the scores on the test rows."""
-    flat = table.x.ndim == 2
     return {
         "inputs": list(table.inputs),
         "columns": [{"name": column.name, "categories": list(column.levels)} for column in table.columns],
         "targets": list(table.targets),
         "rows": len(table),
-        "input_range": [table.x.min(axis=0).tolist(), table.x.max(axis=0).tolist()] if flat else None,
+        KEY_OF_RANGE: range_of(table.x),
         "test": plain_scores(trained),
     }
 
@@ -153,6 +153,12 @@ def trained_columns(metadata: Mapping[str, Any]) -> tuple[Column, ...]:
         return tuple(Column(str(c["name"]), tuple(map(str, c["categories"]))) for c in metadata.get("columns", ()))
     except (KeyError, TypeError):
         return ()
+
+
+def trained_targets(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns that a model predicts, or the logarithms of; none if its file does not say so."""
+    given = metadata.get("target_columns", metadata.get("targets"))
+    return tuple(given) if isinstance(given, list) and all(isinstance(name, str) for name in given) else ()
 
 
 def plain_scores(trained: Trained) -> dict[str, Any]:

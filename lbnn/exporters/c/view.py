@@ -15,6 +15,8 @@ from lbnn.exporters.c.program import Geometry, LayerCalls, Program, Weights
 from lbnn.exporters.c.selftest import golden
 from lbnn.exporters.options import COptions
 from lbnn.model.file import Model
+from lbnn.train.calibration import read_calibration
+from lbnn.train.ranges import trained_range
 
 MEMBERS = {
     "lbnn_conv_shape": "in channels, height, width; out channels, height, width; "
@@ -61,6 +63,27 @@ class GoldenView:
 
 
 @dataclass(frozen=True)
+class RangeView:
+    """The range of the training inputs as text: `count` numbers, one for `each` so many inputs."""
+
+    count: int
+    each: int
+    low: str
+    high: str
+
+
+@dataclass(frozen=True)
+class CalibrationView:
+    """The constants of a calibration as text; `limit` is of variances."""
+
+    rows: int
+    percent: str
+    alarms: str
+    factor: str
+    limit: str
+
+
+@dataclass(frozen=True)
 class ModelView:
     """Everything the templates may say."""
 
@@ -95,6 +118,8 @@ class ModelView:
     result_mean: str
     result_var: str
     golden: GoldenView
+    range: RangeView | None
+    calibration: CalibrationView | None
 
 
 def view(program: Program, model: Model, options: COptions) -> ModelView:
@@ -127,6 +152,8 @@ def view(program: Program, model: Model, options: COptions) -> ModelView:
         result_mean=program.result[0],
         result_var=program.result[1],
         golden=_golden(program),
+        range=_range(program, model),
+        calibration=_calibration(program, model),
     )
 
 
@@ -231,6 +258,41 @@ def _golden(program: Program) -> GoldenView:
         mean=_nested(vectors.result.mean),
         variance=_nested(vectors.result.var),
     )
+
+
+def _range(program: Program, model: Model) -> RangeView | None:
+    count = program.graph.input.shape[0]
+    given = trained_range(model.metadata, count)
+    if given is None:
+        return None
+    low, high = (_nearest_outside(part, side) for part, side in zip(given, (-np.inf, np.inf), strict=True))
+    return RangeView(count, program.input_len // count, _listed(low), _listed(high))
+
+
+def _nearest_outside(values: Any, side: float) -> Any:
+    """The values in float32, moved outwards where rounding moved them inwards."""
+    rounded = values.astype(np.float32)
+    inside = rounded > values if side < 0 else rounded < values
+    return np.where(inside, np.nextafter(rounded, np.float32(side)), rounded)
+
+
+def _calibration(program: Program, model: Model) -> CalibrationView | None:
+    found = read_calibration(model.metadata, program.output_len)
+    if found is None:
+        return None
+    limits = np.square(np.array(found.unsure_sd))
+    return CalibrationView(
+        found.rows,
+        f"{100 * found.level:.4g}",
+        f"{100 * found.false_alarms:.4g}",
+        _listed(found.factor),
+        _listed(limits),
+    )
+
+
+def _listed(values: Any) -> str:
+    """Numbers of an array inside a function, eight a line."""
+    return "        " + ",\n        ".join(literals.rows(np.asarray(values, dtype=np.float32), 8))
 
 
 def _nested(values: Any) -> str:

@@ -1,0 +1,42 @@
+"""`lbnn predict`: a data file through a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lbnn.cli.command import AS_JSON, DECIMAL, ENCODING, FORCE, MODEL, command, print_json, quiet_if
+
+
+@command("lbnn predict weather.pt today.csv -o predicted.csv")
+@MODEL
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("predicted.csv"), show_default=True)
+@click.option("--backend", default="torch", show_default=True, help="torch, onnx, c or a device, as in lbnn verify.")
+@click.option(
+    "--level", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Of the interval; as calibrated, or 0.9."
+)
+@DECIMAL
+@ENCODING
+@FORCE
+@AS_JSON
+def predict_command(
+    model: Path,
+    data: Path,
+    out: Path,
+    backend: str,
+    level: float | None,
+    decimal: str,
+    encoding: str,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write mean, sd, interval and whether MODEL is unsure for each row of DATA."""
+    from lbnn.measure.prediction import predict_file
+    from lbnn.train.csvfile import CsvFormat
+
+    form = CsvFormat(decimal, encoding)
+    found = predict_file(model, data, out, backend, level, force, form, quiet_if(as_json))
+    if as_json:
+        print_json(found)

@@ -1,0 +1,80 @@
+"""`lbnn calibrate`: a model file with what its intervals are worth on rows that it was not trained on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import torch
+from scipy import stats
+
+from lbnn.base.errors import LbnnError
+from lbnn.base.files import refuse_unwritable
+from lbnn.base.moments import Moments
+from lbnn.measure.evaluation import table_for
+from lbnn.measure.labels import target_names
+from lbnn.model.file import load, read_model, save
+from lbnn.train.calibration import KEY, Calibration, calibrate
+from lbnn.train.csvfile import CsvFormat
+from lbnn.train.regression import predict_in_parts
+
+
+def calibrate_file(
+    path: Path,
+    data: Path,
+    target: str | None,
+    level: float,
+    false_alarms: float,
+    out: Path | None,
+    force: bool,
+    form: CsvFormat,
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """The command: writes the model with its calibration, over itself unless another place is named."""
+    if out is not None:
+        refuse_unwritable(out, force)
+    model = read_model(path)
+    table = table_for(model, data, target, form)
+    if _is_training_data(model.metadata, data):
+        raise LbnnError(f"{data} is what {path} was trained on; calibrate with rows that it has not seen")
+    network, seen = load(path).eval(), torch.from_numpy(table.y)
+    raw = predict_in_parts(network, torch.from_numpy(table.x))
+    found = calibrate(Moments(raw.mean.reshape(seen.shape), raw.var.reshape(seen.shape)), seen, level, false_alarms)
+    written = save(network, out or path, metadata={**network.metadata, KEY: found.as_dict()})
+    say("\n".join([*table.notes, *_lines(found, target_names(model)), str(written)]))
+    return {**found.as_dict(), "likely_coverage": list(likely_coverage(found)), "file": str(written)}
+
+
+def _is_training_data(metadata: Any, data: Path) -> bool:
+    trained = metadata.get("data_sha256")
+    return trained is not None and trained == file_sha256(data)
+
+
+def file_sha256(path: Path) -> str:
+    """The sha256 of a file's bytes."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def likely_coverage(found: Calibration) -> tuple[float, float]:
+    """Between which shares the true coverage lies for 19 of 20 sets of so many rows: it is Beta(k, n + 1 - k)."""
+    rank = round((found.rows + 1) * found.level + 0.5 - 1e-9)
+    low, high = stats.beta.ppf((0.025, 0.975), rank, found.rows + 1 - rank)
+    return float(low), float(high)
+
+
+def _lines(found: Calibration, targets: tuple[str, ...]) -> list[str]:
+    gaussian = NormalDist().inv_cdf(0.5 + found.level / 2)
+    low, high = likely_coverage(found)
+    lines = [
+        f"{name}: {found.level:.4g} interval mean ± {factor:.3f} sd (a Gaussian's is ± {gaussian:.3f}), "
+        f"variance {scale:.3g} times the predicted, unsure above sd {limit:.4g}"
+        for name, factor, scale, limit in zip(targets, found.factor, found.variance_scale, found.unsure_sd, strict=True)
+    ]
+    return [
+        f"{found.rows} rows",
+        *lines,
+        f"with so many rows the interval covers {low:.3f} to {high:.3f} of new rows like these, for 19 of 20 such sets",
+    ]
