@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from statistics import NormalDist
@@ -19,6 +18,7 @@ from lbnn.measure.labels import target_names
 from lbnn.model.file import load, read_model, save
 from lbnn.train.calibration import KEY, Calibration, calibrate
 from lbnn.train.csvfile import CsvFormat
+from lbnn.train.datafile import file_sha256
 from lbnn.train.regression import predict_in_parts
 
 
@@ -51,11 +51,6 @@ def calibrate_file(
 def _is_training_data(metadata: Any, data: Path) -> bool:
     trained = metadata.get("data_sha256")
     return trained is not None and trained == file_sha256(data)
-
-
-def file_sha256(path: Path) -> str:
-    """The sha256 of a file's bytes."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def likely_coverage(found: Calibration) -> tuple[float, float]:

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lbnn.measure.samples import input_scale
 from lbnn.model.file import Model
-from lbnn.train.ranges import trained_range
+from lbnn.model.inputs import input_scale, trained_range
 from lbnn.train.table import Table
 
 

@@ -25,6 +25,7 @@ from lbnn.measure.labels import percent
 from lbnn.measure.layers import LayerCost
 from lbnn.measure.parity import FLOAT32_TOLERANCE, Verdict
 from lbnn.model.file import Model
+from lbnn.train.calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Report:
     fits: tuple[parts.Fit, ...]
     evaluated: Evaluated | None
     trained: Mapping[str, str]
+    calibration: Calibration | None
     live: str | None
     live_missing: str
     c_name: str

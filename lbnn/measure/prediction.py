@@ -23,11 +23,11 @@ from lbnn.measure.backends import BACKENDS, choose_backends
 from lbnn.measure.labels import target_names
 from lbnn.measure.samples import Samples
 from lbnn.model.file import Model, read_model
+from lbnn.model.inputs import trained_range
 from lbnn.train import metrics
 from lbnn.train.calibration import LEVEL, Calibration, read_calibration
 from lbnn.train.csvfile import CsvFormat
 from lbnn.train.datafile import read_rows
-from lbnn.train.ranges import trained_range
 from lbnn.train.regression import trained_columns, trained_targets
 from lbnn.train.table import NewRows
 

@@ -28,6 +28,7 @@ from lbnn.measure.parity import FLOAT32_TOLERANCE
 from lbnn.measure.samples import draw_samples
 from lbnn.measure.verify import verify_backends
 from lbnn.model.file import Model, read_model
+from lbnn.train.calibration import read_calibration
 from lbnn.train.table import Table
 
 
@@ -77,6 +78,7 @@ def gather(
         fits=tuple(parts.fits(inspected.footprint)),
         evaluated=None if table is None else score_on_data(path, table, str(data and data.name), inputs, targets),
         trained=trained_scores(model.metadata),
+        calibration=read_calibration(model.metadata, len(targets)),
         live=live,
         live_missing=wasm.missing() if len(inputs) <= MOST_LIVE_INPUTS else "",
         c_name=identifier(model.name),

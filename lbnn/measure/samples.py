@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lbnn import ops
 from lbnn.base.arrays import AnyArray
-from lbnn.graph import INPUT, Graph
 from lbnn.model.file import Model
+from lbnn.model.inputs import input_scale
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,3 @@ def _spike(shape: tuple[int, ...], rng: np.random.Generator) -> AnyArray:
     x = np.zeros(shape)
     x.flat[rng.integers(x.size)] = 5.0 * rng.choice([-1.0, 1.0])
     return x
-
-
-def input_scale(graph: Graph) -> tuple[AnyArray, AnyArray]:
-    """Centre and spread of ordinary inputs: what the first layer standardises, or 0 and 1."""
-    first = graph.users[INPUT][0] if graph.users[INPUT] else None
-    if first is None or ops.find(first.op).general != "affine":
-        return np.zeros(()), np.ones(())
-    scale, shift = (np.asarray(first.params[key]) for key in ("scale", "shift"))
-    usable = np.where(scale == 0.0, 1.0, scale)
-    return -shift / usable, np.abs(1.0 / usable)

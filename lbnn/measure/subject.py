@@ -13,8 +13,8 @@ from lbnn.base.arrays import Floats
 from lbnn.device.generated import GeneratedModel
 from lbnn.exporters.c.program import Program
 from lbnn.graph.passes import prepare
-from lbnn.measure.samples import input_scale
 from lbnn.model.file import Model
+from lbnn.model.inputs import input_scale
 
 NAME = "model"
 TIMED_BATCH = 256

@@ -8,6 +8,7 @@ numbers that nobody measured.
 from __future__ import annotations
 
 import csv
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -41,6 +42,12 @@ def read_rows(path: Path, columns: Sequence[Column], targets: Sequence[str], for
     """The rows of a file that a model with these columns is to predict; without any, the file's own but the targets."""
     with _named(path):
         return _npz_rows(path) if _is_npz(path) else csv_rows(path, columns, targets, form)
+
+
+def file_sha256(path: Path) -> str:
+    """The sha256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

@@ -32,10 +32,10 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.files import refuse_unwritable
 from lbnn.base.moments import Moments
 from lbnn.model.file import save
+from lbnn.model.inputs import KEY_OF_RANGE, range_of
 from lbnn.train import metrics
-from lbnn.train.datafile import FEWEST_ROWS, read_table
+from lbnn.train.datafile import FEWEST_ROWS, file_sha256, read_table
 from lbnn.train.fit import fit
-from lbnn.train.ranges import KEY_OF_RANGE, range_of
 from lbnn.train.result import FitResult
 from lbnn.train.table import Column, Table, describe
 
@@ -205,7 +205,7 @@ def train_file(
         torch.set_num_threads(1)  # layers this small only wait for each other on several
     trained = train_regression(table, hidden, epochs, seed)
     say(_summary(trained))
-    about = metadata(table, trained)
+    about = metadata(table, trained) | {"data_sha256": file_sha256(data)}
     files = [save(trained.model, out, table.x.shape[1:], metadata=about), *_drawn(trained, table, drawing)]
     say("\n".join(map(str, files)))
     return {**about, "epochs": len(trained.history.epochs), "files": list(map(str, files))}

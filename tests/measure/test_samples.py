@@ -4,8 +4,9 @@ import numpy as np
 import torch
 
 from lbnn import nn as bnn
-from lbnn.measure.samples import draw_samples, input_scale
+from lbnn.measure.samples import draw_samples
 from lbnn.model.file import read_model
+from lbnn.model.inputs import input_scale
 
 
 def small_model():

@@ -13,12 +13,14 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph
 from lbnn.graph.reference import NUMPY, evaluate
+from lbnn.model.file import Model
+from lbnn.model.inputs import input_scale, usual_inputs
 
 MARGIN = 2.0
 """Another order of summation may round twice as much."""
 
 SCALES = (0.0, 1.0, 1.0, 16.0, 1024.0)
-"""The size of the input in each vector: nothing, usual, outside of what it was trained on, absurd."""
+"""How far the inputs of each vector are from the centre: not at all, as usual, outside of the training data, absurd."""
 
 MOST_NUMBERS = 16384
 """Large inputs get fewer vectors: what the self-test adds to flash stays small beside the weights."""
@@ -43,10 +45,10 @@ class Golden:
     tolerance: float
 
 
-def golden(graph: Graph, tolerance: float) -> Golden:
-    """Vectors for a prepared graph; a model that magnifies rounding gets a larger tolerance than is given."""
+def golden(graph: Graph, model: Model, tolerance: float) -> Golden:
+    """Vectors for the prepared graph of a model; one that magnifies rounding gets a larger tolerance than is given."""
     scales = SCALES if prod(graph.input.shape) * len(SCALES) <= MOST_NUMBERS else (0.0, 1.0)
-    inputs = [_input(graph, scale, number) for number, scale in enumerate(scales)]
+    inputs = [_input(model, scale, number) for number, scale in enumerate(scales)]
     mean, var = (np.stack([pair[part] for pair in inputs]) for part in (0, 1))
     results = [_result(graph, *pair) for pair in inputs]
     rounded = _float32_result(graph, mean, var)
@@ -64,13 +66,25 @@ def _is_finite(result: Moments[Any], number: int) -> bool:
     return bool(np.isfinite(result.mean[number]).all() and np.isfinite(result.var[number]).all())
 
 
-def _input(graph: Graph, scale: float, number: int) -> tuple[Any, Any]:
-    """Multiples of 1/8 from -2 to 2 times the scale, without pattern: short in decimal, exact in binary."""
-    index = np.arange(prod(graph.input.shape), dtype=np.uint64) + np.uint64(1000 * number)
+def _input(model: Model, scale: float, number: int) -> tuple[Any, Any]:
+    """Multiples of 1/8 from -2 to 2 times the scale, without pattern, in units of what the model's inputs usually are.
+
+    Where it knows nothing of its inputs these are short in decimal and exact in binary.
+    """
+    shape = model.graph.input.shape
+    index = np.arange(prod(shape), dtype=np.uint64) + np.uint64(1000 * number)
     mixed = (index * np.uint64(2654435761)) % np.uint64(2**32)
-    mean = ((mixed >> np.uint64(27)).astype(np.float64) - 16.0) / 8.0 * scale + 0.0  # no minus zero
+    steps = (((mixed >> np.uint64(27)).astype(np.float64) - 16.0) / 8.0 * scale + 0.0).reshape(shape)  # no minus zero
+    centre, spread = input_scale(model.graph)
+    mean = usual_inputs(model, steps) if scale <= 1.0 else centre + spread * steps
     var = ((mixed >> np.uint64(20)) % np.uint64(16)).astype(np.float64) / 16.0 * scale * scale
-    return mean, var
+    spreads = np.broadcast_to(spread, shape).reshape(-1)
+    return _as_stored(mean.reshape(-1)), _as_stored(var * spreads * spreads)
+
+
+def _as_stored(values: Any) -> Any:
+    """What float32 makes of the values, in float64."""
+    return values.astype(np.float32).astype(np.float64)
 
 
 def _result(graph: Graph, mean: Any, var: Any) -> Moments[Any] | None:

@@ -15,9 +15,10 @@ from lbnn.exporters.c.program import Geometry, LayerCalls, Program, Weights
 from lbnn.exporters.c.selftest import golden
 from lbnn.exporters.options import COptions
 from lbnn.model.file import Model
+from lbnn.model.inputs import trained_range, usual_inputs
 from lbnn.train.calibration import read_calibration
-from lbnn.train.ranges import trained_range
 
+LONGEST_EXAMPLE = 64
 MEMBERS = {
     "lbnn_conv_shape": "in channels, height, width; out channels, height, width; "
     "kernel, stride, padding, dilation (height, width each); groups",
@@ -118,6 +119,7 @@ class ModelView:
     result_mean: str
     result_var: str
     golden: GoldenView
+    example: str
     range: RangeView | None
     calibration: CalibrationView | None
 
@@ -151,7 +153,8 @@ def view(program: Program, model: Model, options: COptions) -> ModelView:
         lines=tuple(call_lines(program)),
         result_mean=program.result[0],
         result_var=program.result[1],
-        golden=_golden(program),
+        golden=_golden(program, model),
+        example=_example(program, model),
         range=_range(program, model),
         calibration=_calibration(program, model),
     )
@@ -246,8 +249,8 @@ def _columns(layer: LayerCalls) -> tuple[str, str, str]:
     return (layer.layer, layer.node.op, layer.shape)
 
 
-def _golden(program: Program) -> GoldenView:
-    vectors = golden(program.graph, program.dtype.tolerance)
+def _golden(program: Program, model: Model) -> GoldenView:
+    vectors = golden(program.graph, model, program.dtype.tolerance)
     scales = ", ".join(f"{scale:g}" for scale in vectors.scales)
     return GoldenView(
         count=len(vectors.scales),
@@ -258,6 +261,12 @@ def _golden(program: Program) -> GoldenView:
         mean=_nested(vectors.result.mean),
         variance=_nested(vectors.result.var),
     )
+
+
+def _example(program: Program, model: Model) -> str:
+    """A usual input, unless that is zeros or too long to read."""
+    usual = usual_inputs(model, np.zeros(program.graph.input.shape))
+    return _listed(usual).replace("        ", "    ") if program.input_len <= LONGEST_EXAMPLE and usual.any() else ""
 
 
 def _range(program: Program, model: Model) -> RangeView | None:

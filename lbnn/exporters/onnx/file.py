@@ -6,6 +6,8 @@ with a free batch axis `N`. A graph whose result has no variance gives zeros for
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +28,8 @@ from lbnn.graph import INPUT, Graph, Node, Value
 from lbnn.graph.passes import prepare
 from lbnn.graph.reference import evaluate_node
 from lbnn.model.file import Model
+from lbnn.model.inputs import trained_range
+from lbnn.train.calibration import read_calibration
 
 
 def to_onnx(
@@ -34,8 +38,12 @@ def to_onnx(
     opset: int = 17,
     command: str | None = None,
     namespace: type[OnnxNamespace] = OnnxNamespace,
+    facts: Mapping[str, str] | None = None,
 ) -> onnx.ModelProto:
-    """The model file of a prepared graph; `namespace` decides which nodes compute each function."""
+    """The model file of a prepared graph; `namespace` decides which nodes compute each function.
+
+    `facts` are for its metadata.
+    """
     if opset not in OPSETS:
         raise LbnnError(f"opset {opset} is not supported; choose one from {OPSETS[0]} to {OPSETS[-1]}")
     body = _Builder(graph, namespace).build()
@@ -48,6 +56,7 @@ def to_onnx(
         producer_version=__version__,
     )
     notes = {"lbnn_version": __version__, "model_sha256": sha256, "name": graph.name, "command": command}
+    notes |= facts or {}
     helper.set_model_props(model, {key: _utf8(text) for key, text in notes.items() if text is not None})
     onnx.checker.check_model(model, full_check=True)
     return model
@@ -56,8 +65,20 @@ def to_onnx(
 def export_onnx(model: Model, out: str | Path, options: OnnxOptions | None = None, force: bool = False) -> Path:
     """Writes the file of a model in one step."""
     options = options or OnnxOptions()
-    proto = to_onnx(prepare(model.graph, options.input_variance), model.sha256, options.opset, options.command or None)
+    graph, command = prepare(model.graph, options.input_variance), options.command or None
+    proto = to_onnx(graph, model.sha256, options.opset, command, facts=_facts(model))
     return write_file(out, proto.SerializeToString(deterministic=True), force)
+
+
+def _facts(model: Model) -> dict[str, str]:
+    """What the file knows of its training range and calibration, as JSON."""
+    facts: dict[str, Any] = {}
+    if (given := trained_range(model.metadata, model.graph.input.shape[0])) is not None:
+        facts |= {"input_low": given[0].tolist(), "input_high": given[1].tolist()}
+    outputs = math.prod(model.graph.values[model.graph.output].shape)
+    if (found := read_calibration(model.metadata, outputs)) is not None:
+        facts |= {"interval_level": found.level, "interval_factor": found.factor, "unsure_sd": found.unsure_sd}
+    return {key: json.dumps(value) for key, value in facts.items()}
 
 
 class _Builder:

@@ -67,7 +67,8 @@ def test_a_self_test_fails_if_one_moment_of_one_output_of_one_vector_is_wrong(fo
 
 
 def test_the_inputs_of_the_self_test_have_the_scales_that_it_states():
-    vectors = golden(lower(read("zoo"), COptions(input_variance=True)).graph, 1e-5)
+    model = read("zoo")
+    vectors = golden(lower(model, COptions(input_variance=True)).graph, model, 1e-5)
     largest = np.abs(vectors.mean).max(axis=1)
     assert vectors.scales == SCALES
     assert np.all(largest >= vectors.scales) and np.all(largest <= 2.0 * np.array(vectors.scales))
