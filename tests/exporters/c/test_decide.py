@@ -1,4 +1,4 @@
-"""The helpers beside `_predict`: training range, calibrated interval, unsure limit; absent where the model lacks them."""
+"""The helpers beside `_predict`: training range, calibrated interval, unsure limit, if the model has them."""
 
 import ctypes
 import subprocess
@@ -16,7 +16,7 @@ from lbnn.exporters.options import COptions
 from lbnn.model.file import read_model
 
 FLOATS = ctypes.POINTER(ctypes.c_float)
-RANGE = [[-1.1, 0.0, 5.0], [2.3, 1e-3, 5.0]]
+RANGE = [[-1.25, 0.0, 5.0], [2.5, 2.0**-10, 5.0]]
 CALIBRATION = dict(
     level=0.9, false_alarms=0.05, rows=123, factor=[1.5, 0.25], variance_scale=[1.0, 1.0], unsure_sd=[0.3, 7.0]
 )
