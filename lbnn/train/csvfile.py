@@ -27,6 +27,9 @@ DATE = re.compile(
 """2026-03-01, 2026-03-01T12:00, 1.3.2026, 3/1/26, 12:30, as people and programs write them."""
 
 
+DECIMAL_NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?")
+
+
 @dataclass(frozen=True)
 class CsvFormat:
     """How the file is written: its decimal sign, and the encoding of its text."""
@@ -122,10 +125,16 @@ def _number(cell: str, form: CsvFormat) -> float:
 
 
 def first_text(cells: Cells, form: CsvFormat) -> str:
-    """The first cell that is there and no number, as part of a message; with advice where a comma is a decimal sign."""
+    """The first cell that is there and no number, as part of a message; with advice where its decimal sign is why."""
     cell = next(cell for cell in cells if present(cell) and numbers([cell], form) is None)
-    advice = "; is that a decimal comma? add --decimal comma" if re.fullmatch(r"[-+]?\d+,\d+", cell) else ""
+    other = "point" if form.decimal == "comma" else "comma"
+    advice = f"; is that a decimal {other}? add --decimal {other}" if holds_decimals([cell]) else ""
     return f"{cell!r:.40}{advice}"
+
+
+def holds_decimals(cells: Cells) -> bool:
+    """Whether every cell is a number with one or the other decimal sign."""
+    return all(DECIMAL_NUMBER.fullmatch(cell) for cell in cells)
 
 
 def holds_dates(cells: Cells) -> bool:

@@ -12,7 +12,17 @@ import numpy as np
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
-from lbnn.train.csvfile import Cells, CsvFormat, first_text, holds_dates, numbers, present, read_cells, whole_rows
+from lbnn.train.csvfile import (
+    Cells,
+    CsvFormat,
+    first_text,
+    holds_dates,
+    holds_decimals,
+    numbers,
+    present,
+    read_cells,
+    whole_rows,
+)
 from lbnn.train.listing import short, shortened
 from lbnn.train.table import Choice, Column, NewRows, Table
 
@@ -139,6 +149,8 @@ def _column(name: str, cells: Cells, form: CsvFormat) -> Column:
             f"column {name!r:.60} holds dates, such as {cells[0]!r:.40}; put what matters of them into columns of "
             "numbers, such as hours since the start or the hour of the day, or name it in --drop or --time"
         )
+    if holds_decimals(cells):
+        raise LbnnError(f"column {name!r:.60} holds numbers, but also {first_text(cells, form)}")
     levels = tuple(sorted(set(cells)))
     if len(levels) > MOST_LEVELS:
         raise LbnnError(
