@@ -15,7 +15,7 @@ from lbnn import ops
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.ops import Shape
-from lbnn.ops.torch import TORCH
+from lbnn.ops.torch import compute
 
 Signal = Any
 """What flows between layers: a Tensor (known values), Moments, or the proxy of a trace."""
@@ -83,7 +83,7 @@ def apply(
         op, attrs = op.at_points(attrs)
     elif op.arity != 1:
         inputs = tuple(x if isinstance(x, Moments) else Moments(x, torch.zeros_like(x)) for x in inputs)
-    return op.formula(TORCH, *inputs, **params, **attrs)
+    return compute(op, *inputs, **params, **attrs)
 
 
 def _shape_of(layer: nn.Module, x: Any) -> Shape:

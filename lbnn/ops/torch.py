@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
+from lbnn.base.moments import Moments
+from lbnn.ops import AxisFactors, ConvGeometry, Op, TailRow, Window
+from lbnn.ops.kinked import kinked_line
 from lbnn.ops.tail import torch_tail_moments
 
 EMPTY_TAIL = 38.0
@@ -64,8 +66,8 @@ class TorchNamespace:
         return torch.where(positive, torch.sqrt(torch.where(positive, x, 1.0)), 0.0)
 
     def abs(self, x: Tensor) -> Tensor:
-        """Absolute value."""
-        return torch.abs(x)
+        """Absolute value, whose slope at 0 is that of its right side: moments are smooth there if both sides agree."""
+        return torch.where(x < 0, -x, x)
 
     def ratio(self, x: Tensor, sigma: Tensor) -> Tensor:
         """x / sigma, or EMPTY_TAIL where that is larger or 0/0."""
@@ -117,3 +119,15 @@ def _combine(row: TailRow, moments: Sequence[Tensor]) -> Any:
 
 
 TORCH = TorchNamespace()
+
+FAST: dict[str, Callable[..., Moments[Tensor]]] = {
+    "leaky_relu": lambda x, negative_slope: kinked_line(TORCH, x, negative_slope),
+    "abs": lambda x: kinked_line(TORCH, x, -1.0),
+}
+"""Operators that torch computes by code of its own; all others by their formula."""
+
+
+def compute(op: Op, *inputs: Any, **params: Any) -> Any:
+    """An operator over tensors, in the fastest form there is."""
+    fast = FAST.get(op.name)
+    return op.formula(TORCH, *inputs, **params) if fast is None else fast(*inputs, **params)
