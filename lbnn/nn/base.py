@@ -107,6 +107,7 @@ class BayesianLayer(Layer):
     weight_rho: nn.Parameter
     bias_mu: nn.Parameter | None
     bias_rho: nn.Parameter | None
+    given: Mapping[str, Moments[Tensor]] | None = None  # what a training computed for all layers at once
 
     def init_gaussians(
         self, weight: Shape, bias: bool, sigma: float | None, device: Any = None, dtype: Any = None
@@ -144,7 +145,7 @@ class BayesianLayer(Layer):
     def op_params(self) -> dict[str, Any]:
         """Weight and bias as Moments; a missing bias is the number zero, known exactly."""
         zero = self.weight_mu.new_zeros(())
-        params = {name: Moments(mu, variance(rho)) for name, mu, rho in self.named_gaussians()}
+        params = self.given or {name: Moments(mu, variance(rho)) for name, mu, rho in self.named_gaussians()}
         return {"bias": Moments(zero, zero), **params}
 
 

@@ -10,8 +10,8 @@ s the sign of E and u = s f'(E), that is 1 above the kink and -l below:
     dE'/dV = k phi / (2 sigma)                      dV'/dV = u^2 - s k (1 + l) Q - k phi (u x + k I1)
 
 All four are continuous in E, so that the side that E = 0 is given to does not matter. Where V = 0 they are those of the
-plain function, and dE'/dV, which has no limit at E = V = 0, is 0. Comparisons and `where` are avoided: torch runs them five
-times slower than arithmetic.
+plain function, and dE'/dV, which has no limit at E = V = 0, is 0. Comparisons and `where` are avoided: they take torch
+five times as long as arithmetic.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _moments(mean: Tensor, var: Tensor, slope: float) -> tuple[Tensor, Tensor, T
     k = 1.0 - slope
     _, sigma, x = _standardised(mean, var)
     q, i1, j2 = _tail(x)
-    u = _signs(mean).mul_(0.5 * (1.0 + slope)).add_(0.5 * k)
+    u = torch.add(_constant(0.5 * k, x), _signs(mean), alpha=0.5 * (1.0 + slope))
     out = F.leaky_relu(mean, slope).addcmul_(var / sigma, i1, value=k)
     spread = torch.add(u, q, alpha=-2.0 * k).mul_(u).add_(j2.addcmul_(i1, i1, value=-1), alpha=k * k)
     return out, spread.mul_(var), q, i1
@@ -120,7 +120,7 @@ def _gradients(
     k = 1.0 - slope
     floor, sigma, x = _standardised(mean, var)
     s = _signs(mean)
-    u = torch.mul(s, 0.5 * (1.0 + slope)).add_(0.5 * k)
+    u = torch.add(_constant(0.5 * k, x), s, alpha=0.5 * (1.0 + slope))
     phi = torch.addcmul(i1, x, q)
     cross = torch.mul(u, phi).add_(torch.addcmul(i1, i1, q, value=-1), alpha=-k).mul_(sigma)  # dV'/dE / (2 k s)
     d_mean = torch.add(u, q, alpha=-k).mul_(to_mean).addcmul_(cross, to_var, value=2.0 * k).mul_(s)
@@ -138,7 +138,7 @@ def _standardised(mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _signs(mean: Tensor) -> Tensor:
-    return torch.copysign(torch.ones_like(mean), mean)
+    return torch.copysign(_constant(1.0, mean), mean)
 
 
 def _tail(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -146,16 +146,16 @@ def _tail(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     numerator, denominator = RATIO_TABLES[x.dtype]
     j2, i1 = _polynomial(x, numerator), _polynomial(x, (1.0, *denominator))
     q = torch.addcmul(j2, x, i1)
-    scale = torch.mul(x, x).mul_(-0.5).sub_(LOG_SQRT_2PI).exp_().div_(torch.addcmul(i1, x, q))
+    scale = torch.add(_constant(-LOG_SQRT_2PI, x), x * x, alpha=-0.5).exp_().div_(torch.addcmul(i1, x, q))
     return q.mul_(scale), i1.mul_(scale), j2.mul_(scale)
 
 
 def _polynomial(x: Tensor, coefficients: tuple[float, ...]) -> Tensor:
-    """By Horner's rule, one call a coefficient; a compiler takes them as numbers."""
+    """By Horner's rule, one call a coefficient."""
     first, second, *rest = coefficients
-    value = torch.mul(x, first).add_(second)
+    value = torch.add(_constant(second, x), x, alpha=first)
     for c in rest:
-        value = value * x + c if torch.compiler.is_compiling() else torch.addcmul(_constant(c, x), x, value)
+        value = torch.addcmul(_constant(c, x), x, value)
     return value
 
 
@@ -163,7 +163,9 @@ _CONSTANTS: dict[Any, Tensor] = {}
 
 
 def _constant(value: float, like: Tensor) -> Tensor:
-    """A number as a tensor, made once."""
+    """A number as a tensor, made once: torch converts a plain one at every call. A compiler has its own constants."""
+    if torch.compiler.is_compiling():
+        return torch.full((), value, dtype=like.dtype, device=like.device)
     key = (value, like.dtype, like.device)
     if key not in _CONSTANTS:
         _CONSTANTS[key] = torch.tensor(value, dtype=like.dtype, device=like.device)

@@ -23,21 +23,23 @@ class TorchNamespace:
     """Implements `lbnn.ops.Namespace`."""
 
     def linear(self, bias: Any, *terms: tuple[Tensor, Tensor]) -> Any:
-        """bias + the sum of x @ weight.T."""
-        return sum((F.linear(x, weight) for x, weight in terms), start=bias)
+        """bias + the sum of x @ weight.T; the first product takes the bias with it."""
+        (x, weight), *rest = terms
+        if not (isinstance(bias, Tensor) and bias.ndim == 1):
+            return sum((F.linear(x, weight) for x, weight in terms), start=bias)
+        return sum((F.linear(x, weight) for x, weight in rest), start=F.linear(x, weight, bias))
 
     def conv(self, geometry: ConvGeometry, bias: Any, *terms: tuple[Tensor, Tensor]) -> Any:
-        """bias + the sum of the convolutions."""
+        """bias + the sum of the convolutions; the first takes the bias with it."""
         rank = len(geometry.stride)
         function: Any = F.conv1d if rank == 1 else F.conv2d
-        start = bias.reshape((-1,) + (1,) * rank) if isinstance(bias, Tensor) and bias.ndim else bias
-        return sum(
-            (
-                function(x, weight, None, geometry.stride, geometry.padding, geometry.dilation, geometry.groups)
-                for x, weight in terms
-            ),
-            start=start,
-        )
+        whole = isinstance(bias, Tensor) and bias.ndim == 1
+        biases = [bias if whole else None, *[None] * (len(terms) - 1)]
+        products = [
+            function(x, weight, b, geometry.stride, geometry.padding, geometry.dilation, geometry.groups)
+            for (x, weight), b in zip(terms, biases, strict=True)
+        ]
+        return sum(products[1:], start=products[0] if whole else products[0] + bias)
 
     def window_mean(self, x: Tensor, window: Window) -> Tensor:
         """The mean under each window, counting zeros outside."""

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from lbnn.train.flat import FlatPosterior
 from lbnn.train.priors import named_gaussians
 
 OptimizerLike = torch.optim.Optimizer | Callable[[list[dict[str, Any]]], torch.optim.Optimizer]
@@ -24,11 +25,26 @@ def parameter_groups(model: nn.Module, weight_decay: float, decay_rho: bool = Fa
     return [g for g in groups if g["params"]]
 
 
+def flat_groups(flat: FlatPosterior, weight_decay: float, decay_rho: bool = False) -> list[dict[str, Any]]:
+    """The same groups with all means in one vector and all rhos in another."""
+    return [
+        {"params": [flat.mu, *flat.others], "weight_decay": weight_decay},
+        {"params": [flat.rho], "weight_decay": weight_decay if decay_rho else 0.0},
+    ]
+
+
 def as_optimizer(
-    optimizer: OptimizerLike | None, model: nn.Module, lr: float, weight_decay: float, decay_rho: bool
+    optimizer: OptimizerLike | None,
+    model: nn.Module,
+    flat: FlatPosterior | None,
+    lr: float,
+    weight_decay: float,
+    decay_rho: bool,
 ) -> torch.optim.Optimizer:
     """The optimizer that was given or that the given function makes; AdamW if there is none."""
     if isinstance(optimizer, torch.optim.Optimizer):
         return optimizer
+    if optimizer is None and flat is not None:
+        return torch.optim.AdamW(flat_groups(flat, weight_decay, decay_rho), lr=lr, fused=True)
     groups = parameter_groups(model, weight_decay, decay_rho)
-    return torch.optim.AdamW(groups, lr=lr) if optimizer is None else optimizer(groups)
+    return torch.optim.AdamW(groups, lr=lr, fused=True) if optimizer is None else optimizer(groups)
