@@ -144,9 +144,11 @@ class BayesianLayer(Layer):
 
     def op_params(self) -> dict[str, Any]:
         """Weight and bias as Moments; a missing bias is the number zero, known exactly."""
-        zero = self.weight_mu.new_zeros(())
-        params = self.given or {name: Moments(mu, variance(rho)) for name, mu, rho in self.named_gaussians()}
-        return {"bias": Moments(zero, zero), **params}
+        params = dict(self.given or {name: Moments(mu, variance(rho)) for name, mu, rho in self.named_gaussians()})
+        if "bias" not in params:
+            zero = self.weight_mu.new_zeros(())
+            params["bias"] = Moments(zero, zero)
+        return params
 
 
 def variance(rho: Tensor) -> Tensor:

@@ -17,7 +17,6 @@ five times as long as arithmetic.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import torch
@@ -29,57 +28,51 @@ from lbnn.ops.leaky_relu import leaky_relu
 from lbnn.ops.namespace import Namespace
 from lbnn.ops.tail import FAR, RATIO_TABLES
 
-BLOCK = 2**15
+BLOCK = 2**16
 """Elements computed at once: what a step needs besides its results stays in the cache and out of the peak memory."""
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def kinked_line(xp: Namespace, x: Moments[Tensor], slope: float) -> Moments[Tensor]:
     """Moments of f of independent Gaussians; half precision is computed in float32."""
-    dtype = torch.promote_types(x.mean.dtype, x.var.dtype)
-    wide = dtype if dtype in RATIO_TABLES else torch.float32
-    mean, var = x.mean.to(wide), x.var.to(wide)
+    mean, var = x
+    dtype = mean.dtype
+    if dtype is not var.dtype or dtype not in RATIO_TABLES:
+        dtype = torch.promote_types(mean.dtype, var.dtype)
+        wide = Moments(*(part.to(dtype if dtype in RATIO_TABLES else torch.float32) for part in x))
+        return Moments(*(part.to(dtype) for part in kinked_line(xp, wide, slope)))
+    if _is_transformed():
+        return leaky_relu(xp, x, slope)
     if torch.is_grad_enabled():
-        mean, var, _, _ = _KinkedLine.apply(xp, mean, var, slope)  # type: ignore[no-untyped-call]
-    else:
-        mean, var = _in_blocks(partial(_moments, slope=slope), 2, mean, var)
-    return Moments(mean.to(dtype), var.to(dtype))
+        return Moments(*_KinkedLine.apply(xp, mean, var, slope))  # type: ignore[no-untyped-call]
+    return Moments(*_in_blocks(_moments, 2, slope, mean, var))
+
+
+def _is_transformed() -> bool:
+    """Inside torch.func's grad and vmap; to support those too would cost the function half as much again."""
+    return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
 
 
 class _KinkedLine(torch.autograd.Function):
-    """Q and I1 come out too, because the gradients need them; nothing may depend on them."""
+    """Keeps Q and I1, from which the gradients follow without another exponential."""
 
     @staticmethod
-    def forward(xp: Namespace, mean: Tensor, var: Tensor, slope: float) -> tuple[Tensor, ...]:
-        return _in_blocks(partial(_moments, slope=slope), 4, mean, var)
+    def forward(ctx: Any, xp: Namespace, mean: Tensor, var: Tensor, slope: float) -> tuple[Tensor, Tensor]:
+        out, spread, q, i1 = _in_blocks(_moments, 4, slope, mean, var)
+        ctx.xp, ctx.slope = xp, slope
+        ctx.save_for_backward(mean, var, q, i1)
+        return out, spread
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.xp, mean, var, ctx.slope = inputs
-        ctx.mark_non_differentiable(*output[2:])
-        ctx.save_for_backward(mean, var, *output[2:])
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], xp: Namespace, mean: Tensor, var: Tensor, slope: float) -> Any:
-        """Elements are independent: another axis is as good as any."""
-        parts = [
-            part.unsqueeze(0) if d is None else part.movedim(d, 0)
-            for part, d in zip((mean, var), in_dims[1:3], strict=True)
-        ]
-        return _KinkedLine.apply(xp, *torch.broadcast_tensors(*parts), slope), (0, 0, 0, 0)  # type: ignore[no-untyped-call]
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         mean, var, q, i1 = ctx.saved_tensors
-        towards = [torch.zeros_like(mean) if grad is None else grad for grad in grads[:2]]
         if torch.is_grad_enabled():  # these gradients are differentiated again
-            return _again(ctx, mean, var, towards)
-        d_mean, d_var = _in_blocks(partial(_gradients, slope=ctx.slope), 2, *towards, mean, var, q, i1)
+            return _again(ctx, mean, var, grads)
+        d_mean, d_var = _in_blocks(_gradients, 2, ctx.slope, *grads, mean, var, q, i1)
         return None, d_mean, d_var, None
 
 
-def _again(ctx: Any, mean: Tensor, var: Tensor, towards: list[Tensor]) -> tuple[Tensor | None, ...]:
+def _again(ctx: Any, mean: Tensor, var: Tensor, towards: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
     """Gradients by autograd, through formulas that it can differentiate to any order."""
     out = leaky_relu(ctx.xp, Moments(mean, var), ctx.slope)
     paths = [(part, grad) for part, grad in zip(out, towards, strict=True) if part.requires_grad]
@@ -88,16 +81,16 @@ def _again(ctx: Any, mean: Tensor, var: Tensor, towards: list[Tensor]) -> tuple[
     return None, *(next(found) if needed else None for needed in ctx.needs_input_grad[1:3]), None
 
 
-def _in_blocks(function: Any, results: int, *parts: Tensor) -> tuple[Tensor, ...]:
+def _in_blocks(function: Any, results: int, slope: float, *parts: Tensor) -> tuple[Tensor, ...]:
     """The first results of a function of elements, a block at a time; a compiler makes its own loops."""
     shape, count = parts[0].shape, parts[0].numel()
     if count <= BLOCK or torch.compiler.is_compiling():
-        return tuple(function(*parts)[:results])
+        return tuple(function(*parts, slope)[:results])
     flat = [part.reshape(-1) for part in parts]
     out = [torch.empty_like(flat[0]) for _ in range(results)]
     for start in range(0, count, BLOCK):
         rows = slice(start, start + BLOCK)
-        for whole, part in zip(out, function(*(part[rows] for part in flat)), strict=False):
+        for whole, part in zip(out, function(*(part[rows] for part in flat), slope), strict=False):
             whole[rows] = part
     return tuple(whole.view(shape) for whole in out)
 

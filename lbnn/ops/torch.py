@@ -27,7 +27,10 @@ class TorchNamespace:
         (x, weight), *rest = terms
         if not (isinstance(bias, Tensor) and bias.ndim == 1):
             return sum((F.linear(x, weight) for x, weight in terms), start=bias)
-        return sum((F.linear(x, weight) for x, weight in rest), start=F.linear(x, weight, bias))
+        out = F.linear(x, weight, bias)
+        for x, weight in rest:
+            out = torch.addmm(out, x, weight.t()) if x.ndim == 2 else out + F.linear(x, weight)
+        return out
 
     def conv(self, geometry: ConvGeometry, bias: Any, *terms: tuple[Tensor, Tensor]) -> Any:
         """bias + the sum of the convolutions; the first takes the bias with it."""

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from lbnn.base.errors import LbnnError
 from lbnn.train.batches import Input
 from lbnn.train.flat import FlatPosterior
+from lbnn.train.optimizer import FlatAdamW
 from lbnn.train.priors import Gaussian, Prior, named_gaussians
 from lbnn.train.validation import Loss
 
@@ -83,13 +84,11 @@ def _fresh(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _moving(optimizer: torch.optim.Optimizer) -> list[Moving]:
-    """What the optimizer moves, with state that it will find when it takes a step itself."""
+    """What the optimizer moves, with its state, which it also uses when it takes a step itself."""
     moving = []
     for group in optimizer.param_groups:
         for values in group["params"]:
             state = optimizer.state[values]
-            state["step"] = torch.zeros((), device=values.device)
-            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(values), torch.zeros_like(values)
             moving.append(Moving(values, group["weight_decay"], state["step"], state["exp_avg"], state["exp_avg_sq"]))
     return moving
 
@@ -127,13 +126,7 @@ def compiled_step(
     clip_norm: float | None,
 ) -> CompiledStep:
     """The step, or an error that says why there is none."""
-    known = type(optimizer) is torch.optim.AdamW and optimizer.defaults["betas"] == BETAS
-    if (
-        flat is None
-        or not isinstance(prior, Gaussian)
-        or not known
-        or optimizer.param_groups[0]["params"][0] is not flat.mu
-    ):
+    if flat is None or not isinstance(prior, Gaussian) or not isinstance(optimizer, FlatAdamW):
         raise LbnnError(
             "compile=True needs the Gaussian prior, the default optimizer and a model that is not wrapped and whose "
             "Gaussians all train; leave out compile, or wrap the model in torch.compile yourself"

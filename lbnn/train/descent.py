@@ -22,6 +22,7 @@ from lbnn.train.batches import Input, Source, check_finite, to_device
 from lbnn.train.compiled import CompiledStep
 from lbnn.train.flat import FlatPosterior
 from lbnn.train.losses import check_shapes, check_values, gaussian_nll, gaussian_nll_gradients
+from lbnn.train.optimizer import FlatAdamW
 from lbnn.train.priors import Gaussian, Prior, Schedule, TrainingSize, as_schedule, kl_divergence, kl_elements
 from lbnn.train.processes import Processes
 from lbnn.train.rates import PlateauRate, RateSchedule
@@ -191,7 +192,10 @@ class Descent:
     def _move(self, parameters: list[Tensor]) -> None:
         if self.clip_norm is not None:
             nn.utils.clip_grad_norm_(parameters, self.clip_norm)
-        self.optimizer.step()
+        if isinstance(self.optimizer, FlatAdamW):
+            self.optimizer.move()
+        else:
+            self.optimizer.step()
 
     def _set_rate(self) -> float:
         """The learning rate of this step, given to the optimizer."""
