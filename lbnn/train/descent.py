@@ -81,7 +81,7 @@ class Descent:
         self.model.train()
         rows, sums = 0, [0.0, 0.0, 0.0, 0.0]
         for x, y, whole in self.source.batches(number):
-            values = self._step(to_device(x, self.device), y.to(self.device), whole, number)
+            values = self.step(to_device(x, self.device), y.to(self.device), whole, number)
             rows += whole
             sums = [s + whole * v for s, v in zip(sums, values, strict=True)]
         if not rows:
@@ -102,7 +102,7 @@ class Descent:
             self.rate.see(value)
         return value
 
-    def _step(self, x: Input, y: Tensor, whole: int, number: int) -> tuple[float, float, float, float]:
+    def step(self, x: Input, y: Tensor, whole: int, number: int) -> tuple[float, float, float, float]:
         """Loss, NLL, KL and its weight of one step; `whole` counts the rows over all processes."""
         if not self.source.checked:
             check_finite(x, y)

@@ -30,8 +30,8 @@ OnEpoch = Callable[[Epoch], bool | None]
 
 def fit(
     model: nn.Module, data: Data, *, epochs: int, batch_size: int | None = None, steps_per_epoch: int = 1,
-    lr: float = 0.01, lr_schedule: str | RateSchedule | None = None, weight_decay: float = 0.01, decay_rho: bool = False,
-    optimizer: OptimizerLike | None = None, clip_norm: float | None = None,
+    lr: float = 0.01, lr_schedule: str | RateSchedule | None = None, weight_decay: float = 0.01,
+    decay_rho: bool = False, optimizer: OptimizerLike | None = None, clip_norm: float | None = None,
     prior: str | Prior = "gaussian", kl_weight: str | float | Schedule = "warmup", kl_samples: int = 1,
     loss: Loss | None = None, validation: Validation | None = None, validate_every: int = 1,
     patience: int | None = None, seed: int = 0, compile: bool = False,

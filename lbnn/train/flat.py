@@ -1,7 +1,7 @@
 """Owns the flat form of a posterior: while a model trains, all its means and all its rhos are two vectors.
 
 The parameters of the model are views of them, so that nobody who looks at the model sees a difference. One call then
-takes the square of every sigma, the KL and its gradient, and the step of the optimizer, where layers would take one each.
+takes the square of every sigma, the KL and its gradient, and the optimizer's step, where layers would take one each.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def as_optimizer(
 
 
 class FlatAdamW(torch.optim.AdamW):
-    """AdamW of a few vectors; `move` is `step` without the bookkeeping, which takes longer than a small network's step."""
+    """AdamW of a few vectors; `move` is `step` without the bookkeeping, which takes a small network longer."""
 
     def __init__(self, groups: list[dict[str, Any]], lr: float) -> None:
         super().__init__(groups, lr=lr, fused=True)
