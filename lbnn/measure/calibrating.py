@@ -19,7 +19,7 @@ from lbnn.model.file import load, read_model, save
 from lbnn.train.calibration import KEY, Calibration, calibrate
 from lbnn.train.csvfile import CsvFormat
 from lbnn.train.datafile import file_sha256
-from lbnn.train.regression import predict_in_parts
+from lbnn.train.recipe import predict_in_parts
 
 
 def calibrate_file(

@@ -18,7 +18,8 @@ from lbnn.model.file import Model, load
 from lbnn.train import metrics
 from lbnn.train.csvfile import CsvFormat
 from lbnn.train.datafile import read_table
-from lbnn.train.regression import REPORTED_LEVELS, predict_in_parts, trained_columns, trained_targets
+from lbnn.train.recipe import predict_in_parts
+from lbnn.train.regression import REPORTED_LEVELS, trained_columns, trained_targets
 from lbnn.train.table import Choice, Table
 
 

@@ -13,7 +13,7 @@ from lbnn.graph import INPUT, rebuild
 from lbnn.measure.parity import Outcome
 from lbnn.measure.samples import Samples
 from lbnn.model.file import Model
-from lbnn.ops.torch import TORCH
+from lbnn.ops.torch import compute
 
 
 def run_torch(model: Model, samples: Samples) -> Outcome:
@@ -32,7 +32,7 @@ def run_torch(model: Model, samples: Samples) -> Outcome:
         for node in graph.nodes:
             inputs = [values[name] for name in node.inputs]
             params = {key: tensor(param) for key, param in node.params.items()}
-            result = ops.find(node.op).formula(TORCH, *inputs, **params, **node.attrs)
+            result = compute(ops.find(node.op), *inputs, **params, **node.attrs)
             values[node.name] = result if node.inputs else result.expand(len(samples), *result.shape)
     out = values[graph.output]
     mean, var = out if isinstance(out, Moments) else (out, torch.zeros_like(out))

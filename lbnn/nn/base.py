@@ -15,7 +15,7 @@ from lbnn import ops
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.ops import Shape
-from lbnn.ops.torch import TORCH
+from lbnn.ops.torch import compute
 
 Signal = Any
 """What flows between layers: a Tensor (known values), Moments, or the proxy of a trace."""
@@ -83,7 +83,7 @@ def apply(
         op, attrs = op.at_points(attrs)
     elif op.arity != 1:
         inputs = tuple(x if isinstance(x, Moments) else Moments(x, torch.zeros_like(x)) for x in inputs)
-    return op.formula(TORCH, *inputs, **params, **attrs)
+    return compute(op, *inputs, **params, **attrs)
 
 
 def _shape_of(layer: nn.Module, x: Any) -> Shape:
@@ -107,6 +107,7 @@ class BayesianLayer(Layer):
     weight_rho: nn.Parameter
     bias_mu: nn.Parameter | None
     bias_rho: nn.Parameter | None
+    given: Mapping[str, Moments[Tensor]] | None = None  # what a training computed for all layers at once
 
     def init_gaussians(
         self, weight: Shape, bias: bool, sigma: float | None, device: Any = None, dtype: Any = None
@@ -143,9 +144,11 @@ class BayesianLayer(Layer):
 
     def op_params(self) -> dict[str, Any]:
         """Weight and bias as Moments; a missing bias is the number zero, known exactly."""
-        zero = self.weight_mu.new_zeros(())
-        params = {name: Moments(mu, variance(rho)) for name, mu, rho in self.named_gaussians()}
-        return {"bias": Moments(zero, zero), **params}
+        params = dict(self.given or {name: Moments(mu, variance(rho)) for name, mu, rho in self.named_gaussians()})
+        if "bias" not in params:
+            zero = self.weight_mu.new_zeros(())
+            params["bias"] = Moments(zero, zero)
+        return params
 
 
 def variance(rho: Tensor) -> Tensor:

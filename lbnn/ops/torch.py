@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
+from lbnn.base.moments import Moments
+from lbnn.ops import AxisFactors, ConvGeometry, Op, TailRow, Window
+from lbnn.ops.kinked import kinked_line
 from lbnn.ops.tail import torch_tail_moments
 
 EMPTY_TAIL = 38.0
@@ -21,21 +23,26 @@ class TorchNamespace:
     """Implements `lbnn.ops.Namespace`."""
 
     def linear(self, bias: Any, *terms: tuple[Tensor, Tensor]) -> Any:
-        """bias + the sum of x @ weight.T."""
-        return sum((F.linear(x, weight) for x, weight in terms), start=bias)
+        """bias + the sum of x @ weight.T; the first product takes the bias with it."""
+        (x, weight), *rest = terms
+        if not (isinstance(bias, Tensor) and bias.ndim == 1):
+            return sum((F.linear(x, weight) for x, weight in terms), start=bias)
+        out = F.linear(x, weight, bias)
+        for x, weight in rest:
+            out = torch.addmm(out, x, weight.t()) if x.ndim == 2 else out + F.linear(x, weight)
+        return out
 
     def conv(self, geometry: ConvGeometry, bias: Any, *terms: tuple[Tensor, Tensor]) -> Any:
-        """bias + the sum of the convolutions."""
+        """bias + the sum of the convolutions; the first takes the bias with it."""
         rank = len(geometry.stride)
         function: Any = F.conv1d if rank == 1 else F.conv2d
-        start = bias.reshape((-1,) + (1,) * rank) if isinstance(bias, Tensor) and bias.ndim else bias
-        return sum(
-            (
-                function(x, weight, None, geometry.stride, geometry.padding, geometry.dilation, geometry.groups)
-                for x, weight in terms
-            ),
-            start=start,
-        )
+        whole = isinstance(bias, Tensor) and bias.ndim == 1
+        biases = [bias if whole else None, *[None] * (len(terms) - 1)]
+        products = [
+            function(x, weight, b, geometry.stride, geometry.padding, geometry.dilation, geometry.groups)
+            for (x, weight), b in zip(terms, biases, strict=True)
+        ]
+        return sum(products[1:], start=products[0] if whole else products[0] + bias)
 
     def window_mean(self, x: Tensor, window: Window) -> Tensor:
         """The mean under each window, counting zeros outside."""
@@ -64,8 +71,8 @@ class TorchNamespace:
         return torch.where(positive, torch.sqrt(torch.where(positive, x, 1.0)), 0.0)
 
     def abs(self, x: Tensor) -> Tensor:
-        """Absolute value."""
-        return torch.abs(x)
+        """Absolute value, whose slope at 0 is that of its right side: moments are smooth there if both sides agree."""
+        return torch.where(x < 0, -x, x)
 
     def ratio(self, x: Tensor, sigma: Tensor) -> Tensor:
         """x / sigma, or EMPTY_TAIL where that is larger or 0/0."""
@@ -117,3 +124,15 @@ def _combine(row: TailRow, moments: Sequence[Tensor]) -> Any:
 
 
 TORCH = TorchNamespace()
+
+FAST: dict[str, Callable[..., Moments[Tensor]]] = {
+    "leaky_relu": lambda x, negative_slope: kinked_line(TORCH, x, negative_slope),
+    "abs": lambda x: kinked_line(TORCH, x, -1.0),
+}
+"""Operators that torch computes by code of its own; all others by their formula."""
+
+
+def compute(op: Op, *inputs: Any, **params: Any) -> Any:
+    """An operator over tensors, in the fastest form there is."""
+    fast = FAST.get(op.name)
+    return op.formula(TORCH, *inputs, **params) if fast is None else fast(*inputs, **params)

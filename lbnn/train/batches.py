@@ -30,6 +30,7 @@ class Source(ABC):
     """Batches of this process. `cuts`: each is this process' rows of a batch that all processes know."""
 
     cuts = True
+    checked = False  # whether every value was found finite before the training
     length: int  # batches in an epoch
 
     @abstractmethod
@@ -45,6 +46,7 @@ class Source(ABC):
 class Pair(Source):
     """Tensors, shuffled anew for each epoch."""
 
+    checked = True
     x: Input
     y: Tensor
     batch_size: int

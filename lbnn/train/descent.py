@@ -8,6 +8,7 @@ averaged gradient is that of the whole batch.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +19,13 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.nn.wrapped import unwrap
 from lbnn.train.batches import Input, Source, check_finite, to_device
-from lbnn.train.losses import check_shapes, check_values, gaussian_nll
-from lbnn.train.priors import Prior, Schedule, TrainingSize, as_schedule, kl_divergence
+from lbnn.train.compiled import CompiledStep
+from lbnn.train.flat import FlatPosterior
+from lbnn.train.losses import check_shapes, check_values, gaussian_nll, gaussian_nll_gradients
+from lbnn.train.optimizer import FlatAdamW
+from lbnn.train.priors import Gaussian, Prior, Schedule, TrainingSize, as_schedule, kl_divergence, kl_elements
 from lbnn.train.processes import Processes
+from lbnn.train.rates import PlateauRate, RateSchedule
 from lbnn.train.result import Epoch
 from lbnn.train.validation import Loss, Score
 
@@ -35,9 +40,18 @@ class Elbo:
     kl_samples: int
     generator: torch.Generator
 
+    @property
+    def is_gaussian_nll(self) -> bool:
+        """Whether its gradients are known in closed form."""
+        return self.loss is unreduced_nll
+
     def kl(self, model: nn.Module) -> Tensor:
         """The KL divergence of the model's weights from the prior."""
         return kl_divergence(model, self.prior, self.kl_samples, self.generator)
+
+    def flat_kl(self, flat: FlatPosterior) -> Tensor:
+        """The same from the vectors."""
+        return kl_elements(flat.mu, flat.rho, self.prior, self.kl_samples, self.generator).sum()
 
 
 @dataclass
@@ -52,15 +66,22 @@ class Descent:
     epochs: int
     processes: Processes
     device: torch.device
+    flat: FlatPosterior | None = None
+    compiled: CompiledStep | None = None
+    rate: RateSchedule | None = None  # None leaves the learning rate to the optimizer's owner
     count: int = 0
     schedule: Schedule | None = None
+    per_row: int | None = None
+
+    def __post_init__(self) -> None:
+        self.lrs = [float(group["lr"]) for group in self.optimizer.param_groups]
 
     def epoch(self, number: int, score: Score | None) -> Epoch:
         """One pass over the source, then the validation."""
         self.model.train()
         rows, sums = 0, [0.0, 0.0, 0.0, 0.0]
         for x, y, whole in self.source.batches(number):
-            values = self._step(to_device(x, self.device), y.to(self.device), whole, number)
+            values = self.step(to_device(x, self.device), y.to(self.device), whole, number)
             rows += whole
             sums = [s + whole * v for s, v in zip(sums, values, strict=True)]
         if not rows:
@@ -77,11 +98,74 @@ class Descent:
         value = self.processes.mean([score(unwrap(self.model))], self.device)[0]
         if math.isnan(value):
             raise LbnnError("the validation NLL is NaN; check the validation data and lower the learning rate")
+        if isinstance(self.rate, PlateauRate):
+            self.rate.see(value)
         return value
 
-    def _step(self, x: Input, y: Tensor, whole: int, number: int) -> tuple[float, float, float, float]:
+    def step(self, x: Input, y: Tensor, whole: int, number: int) -> tuple[float, float, float, float]:
         """Loss, NLL, KL and its weight of one step; `whole` counts the rows over all processes."""
-        check_finite(x, y)
+        if not self.source.checked:
+            check_finite(x, y)
+        rate = self._set_rate()
+        if self.compiled is not None and self.compiled.takes(x, y):
+            values = self._compiled_step(x, y, whole, rate)
+            if not math.isfinite(values[0]):
+                raise LbnnError(f"the loss is {values[0]} in epoch {number}: {self._reason(x, y)}")
+        elif self.flat is not None:
+            values = self._flat_step(self.flat, x, y, whole, number)
+        else:
+            values = self._plain_step(x, y, whole, number)
+        self.count += 1
+        return values
+
+    def _compiled_step(self, x: Input, y: Tensor, whole: int, rate: float) -> tuple[float, float, float, float]:
+        assert self.compiled is not None
+        per_row = math.prod(y.shape[1:]) if self.elbo.is_gaussian_nll else self._per_row(x, y)
+        weight = self._weight(whole, per_row)
+        loss, nll, kl = self.compiled(x, y, 1.0 / (whole * per_row), weight, rate)
+        return loss, nll, kl, weight
+
+    def _per_row(self, x: Input, y: Tensor) -> int:
+        """Values of the loss in a row, asked once."""
+        if self.per_row is None:
+            with torch.no_grad():
+                self.per_row = math.prod(_per_value(self.elbo.loss(_as_moments(self.model(x)), y), y).shape[1:])
+        return self.per_row
+
+    def _flat_step(
+        self, flat: FlatPosterior, x: Input, y: Tensor, whole: int, number: int
+    ) -> tuple[float, float, float, float]:
+        """Gradients of NLL and Gaussian KL in closed form; autograd goes through the layers only."""
+        with flat.variances():
+            moments = _as_moments(self.model(x))
+            nll, per_row, backward = self._nll(moments, y, whole)
+            prior = self.elbo.prior
+            kl = flat.gaussian_kl(prior) if isinstance(prior, Gaussian) else self.elbo.flat_kl(flat)
+            weight = self._weight(whole, per_row)
+            values = self._finite(nll, kl, weight, moments, y, number)
+            backward()
+        flat.finish(prior if isinstance(prior, Gaussian) else None, weight)
+        if isinstance(kl, Tensor) and weight > 0.0:
+            (weight * kl).backward()  # type: ignore[no-untyped-call]
+        self._move([flat.mu, flat.rho, *flat.others])
+        return values
+
+    def _nll(self, moments: Moments[Tensor], y: Tensor, whole: int) -> tuple[Tensor, int, Callable[[], None]]:
+        """The mean NLL, the number of values in a row, and what sends gradients into the network."""
+        if not self.elbo.is_gaussian_nll:
+            values = _per_value(self.elbo.loss(moments, y), y)
+            per_row = math.prod(values.shape[1:])
+            nll = values.sum() * (1.0 / (whole * per_row))
+            return nll, per_row, nll.backward
+        per_row = math.prod(y.shape[1:])
+        scale = 1.0 / (whole * per_row)
+        total, *towards = gaussian_nll_gradients(moments, y)
+        paths = [(part, grad.mul_(scale)) for part, grad in zip(moments, towards, strict=True) if part.requires_grad]
+        outs, grads = [p for p, _ in paths], [g for _, g in paths]
+        return total.mul_(scale), per_row, lambda: torch.autograd.backward(outs, grads)
+
+    def _plain_step(self, x: Input, y: Tensor, whole: int, number: int) -> tuple[float, float, float, float]:
+        """All by autograd, through the module that the user wrapped."""
         world = self.processes.world if self.source.cuts else 1
         self.optimizer.zero_grad(set_to_none=True)
         moments = _as_moments(self.model(x))
@@ -90,16 +174,41 @@ class Descent:
         nll = nll_values.sum() * (world / (whole * per_row))
         kl = self.elbo.kl(unwrap(self.model))
         weight = self._weight(whole, per_row)
-        total = nll + weight * kl
-        value = float(total.detach())
+        values = self._finite(nll, kl, weight, moments, y, number)
+        (nll + weight * kl).backward()
+        self._move(list(unwrap(self.model).parameters()))
+        return values
+
+    def _finite(
+        self, nll: Tensor, kl: Tensor | float, weight: float, moments: Moments[Tensor], y: Tensor, number: int
+    ) -> tuple[float, float, float, float]:
+        """Loss, NLL, KL and weight as numbers; refuses a loss that is none."""
+        first, second = (float(v.detach()) if isinstance(v, Tensor) else v for v in (nll, kl))
+        value = first + weight * second
         if not math.isfinite(value):
             raise LbnnError(f"the loss is {value} in epoch {number}: {_diagnose(moments, y)}")
-        total.backward()  # type: ignore[no-untyped-call]
+        return value, first, second, weight
+
+    def _move(self, parameters: list[Tensor]) -> None:
         if self.clip_norm is not None:
-            nn.utils.clip_grad_norm_(unwrap(self.model).parameters(), self.clip_norm)
-        self.optimizer.step()
-        self.count += 1
-        return value, float(nll.detach()), float(kl.detach()), weight
+            nn.utils.clip_grad_norm_(parameters, self.clip_norm)
+        if isinstance(self.optimizer, FlatAdamW):
+            self.optimizer.move()
+        else:
+            self.optimizer.step()
+
+    def _set_rate(self) -> float:
+        """The learning rate of this step, given to the optimizer."""
+        total = self.epochs * self.source.length
+        factor = 1.0 if self.rate is None else float(self.rate(self.count, total))
+        if self.rate is not None:
+            for group, lr in zip(self.optimizer.param_groups, self.lrs, strict=True):
+                group["lr"] = lr * factor
+        return self.lrs[0] * factor
+
+    def _reason(self, x: Input, y: Tensor) -> str:
+        with torch.no_grad():
+            return _diagnose(_as_moments(self.model(x)), y)
 
     def _weight(self, rows: int, per_row: int) -> float:
         """The KL weight now; named schedules are scaled when the first batch tells its number of values."""

@@ -58,6 +58,20 @@ def expected_gaussian_nll(
     return REDUCTIONS[reduction](nll)
 
 
+def gaussian_nll_gradients(moments: Moments[Tensor], target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The sum of the NLL over all elements, and its gradients towards mean and variance, without autograd.
+
+    With r = mean - target: r / var, and (1 - r^2 / var) / (2 var).
+    """
+    check_shapes(moments, target)
+    with torch.no_grad():
+        rest, inverse = moments.mean - target, moments.var.reciprocal()
+        ratio = rest * inverse
+        constant = target.numel() * math.log(2.0 * math.pi)
+        nll = torch.log(moments.var).sum().add_(rest.mul_(ratio).sum()).add_(constant).mul_(0.5)
+        return nll, ratio, inverse.addcmul_(ratio, ratio, value=-1.0).mul_(0.5)
+
+
 def check_shapes(moments: Moments[Tensor], target: Tensor) -> None:
     """Refuses shapes that differ: (N,) against (N, 1) would broadcast to N x N and train on nonsense."""
     mean, var, given = tuple(moments.mean.shape), tuple(moments.var.shape), tuple(target.shape)

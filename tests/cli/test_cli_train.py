@@ -53,7 +53,7 @@ def test_the_command_writes_a_model_that_knows_its_columns_and_a_picture(run, tm
     model = read_model(tmp_path / "new" / "m.pt")
     assert model.metadata["inputs"] == ["a", "site=roof", "site=yard"] and model.metadata["targets"] == ["t"]
     assert regression.trained_columns(model.metadata) == (Column("a"), Column("site", ("roof", "yard")))
-    assert set(model.metadata["test"]) == {"rows", "nll", "rmse", "coverage"}
+    assert set(model.metadata["test"]) == {"rows", "how", "nll", "rmse", "coverage"}
     assert (tmp_path / "new" / "m.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -65,7 +65,7 @@ def test_json_is_one_object_and_existing_output_is_kept_unless_forced(run, tmp_p
     assert status == 2 and "--force" in problem and not (tmp_path / "model.pt").exists()
     assert (tmp_path / "model.png").read_text() == "precious"
     found = json.loads(run(*words, "--force")[1])
-    assert found["files"] == ["model.pt", "model.png"] and found["test"]["rows"] == 5
+    assert found["files"] == ["model.pt", "model.png"] and found["test"]["rows"] == 30
 
 
 GOOD = "a,y\n" + "".join(f"{i},{i}\n" for i in range(20))

@@ -18,7 +18,8 @@ def test_it_reaches_the_minimum_of_nll_plus_weighted_kl():
     torch.manual_seed(0)
     y = 0.7 + 0.4 * torch.randn(20, 1, dtype=torch.float64)
     model = bnn.Linear(1, 1).double()
-    fit(model, (torch.zeros_like(y), y), epochs=600, lr=0.03, weight_decay=0.0, prior=Gaussian(0.5))
+    options = dict(lr_schedule="constant", kl_weight="elbo", weight_decay=0.0)
+    fit(model, (torch.zeros_like(y), y), epochs=600, lr=0.03, prior=Gaussian(0.5), **options)
 
     def elbo(p):
         mean, sigma = p[0], math.exp(p[1])
@@ -59,7 +60,13 @@ def test_the_loss_of_an_epoch_is_a_mean_over_rows_not_over_batches():
 )
 def test_elbo_weighs_the_kl_by_one_over_the_observed_values(data, options, weight):
     model = network() if not isinstance(data, tuple) or data[1].shape[1] == 1 else bnn.Linear(2, 2)
-    assert fit(model, data, epochs=2, **options).epochs[0].kl_weight == pytest.approx(weight)
+    history = fit(model, data, epochs=2, kl_weight="elbo", **options)
+    assert history.epochs[0].kl_weight == pytest.approx(weight)
+
+
+def test_the_kl_warms_up_over_the_first_half_unless_told_otherwise():
+    result = fit(network(), line(24), epochs=4)
+    assert [24 * e.kl_weight for e in result.epochs] == pytest.approx([0.0, 0.5, 1.0, 1.0])
 
 
 def test_the_papers_decay_halves_the_weight_at_each_step():

@@ -1,5 +1,6 @@
 """Training from a data file: calibrated on data it never saw, in raw units, and the same for the same seed."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -8,10 +9,11 @@ import torch
 from sklearn.datasets import load_diabetes
 
 import lbnn
-from lbnn.base.moments import Moments
+from lbnn.base.errors import LbnnError
 from lbnn.model.file import read_model
 from lbnn.train import metrics, regression
 from lbnn.train.datafile import read_table
+from lbnn.train.recipe import predict_in_parts
 from lbnn.train.table import Column, Table
 
 
@@ -39,33 +41,30 @@ def raw_units(rows=120):
 
 
 @cache
-def trainings(data, epochs, splits):
-    """The same data split in different ways, a model for each."""
-    return [regression.train_regression(data(), epochs=epochs, seed=seed) for seed in range(splits)]
+def trained(data, epochs):
+    """A model of all rows, and predictions for each row by a network that was not fitted to it."""
+    return regression.train_regression(data(), epochs=epochs)
 
 
-@pytest.mark.parametrize("plan", [(diabetes, 30, 4), (heteroscedastic, 70, 3)], ids=["diabetes", "heteroscedastic"])
+@pytest.mark.parametrize("plan", [(diabetes, 60), (heteroscedastic, 50)], ids=["diabetes", "heteroscedastic"])
 def test_the_95_percent_interval_covers_92_to_98_percent_of_unseen_rows(plan):
-    """Over several splits together: one test set of 66 rows alone would scatter by 2.7 %."""
-    tests = trainings(*plan)
-    predicted = Moments(*(torch.cat([getattr(t.test, part) for t in tests]) for part in ("mean", "var")))
-    covered = metrics.coverage(predicted, torch.cat([t.target for t in tests]), [0.68, 0.95])
+    found = trained(*plan)
+    covered = metrics.coverage(found.test, found.target, [0.68, 0.95])
+    assert len(found.target) == len(plan[0]())
     assert 0.92 <= covered[0.95] <= 0.98
     assert 0.58 <= covered[0.68] <= 0.78
 
 
 def test_noise_is_learned_where_it_is():
-    trained = trainings(heteroscedastic, 70, 3)[0]
-    quiet, noisy = (
-        regression.predict_in_parts(trained.model, torch.tensor([[0.0, 0.0], [1.8, 0.0]])).std.flatten().tolist()
-    )
+    model = trained(heteroscedastic, 50).model
+    quiet, noisy = predict_in_parts(model, torch.tensor([[0.0, 0.0], [1.8, 0.0]])).std.flatten().tolist()
     assert 2.0 < noisy / quiet < 9.0  # truly 0.64 / 0.1
 
 
 def test_the_model_takes_and_gives_raw_units():
-    trained = regression.train_regression(raw_units(), epochs=40)
-    assert trained.scores.rmse < 2.5  # the spread of the target is 4.2, its noise 1
-    assert 280 < float(trained.test.mean.mean()) < 300
+    found = regression.train_regression(raw_units(), epochs=100)
+    assert found.scores.rmse < 2.5  # the spread of the target is 4.2, its noise 1
+    assert 280 < float(found.test.mean.mean()) < 300
 
 
 def test_the_same_seed_gives_the_same_model_and_the_global_state_is_left_alone():
@@ -76,10 +75,52 @@ def test_the_same_seed_gives_the_same_model_and_the_global_state_is_left_alone()
 
 
 @pytest.mark.parametrize("rows", [10, 11, 100])
-def test_every_row_is_in_one_part_and_no_part_is_empty(rows):
-    parts = regression.split(heteroscedastic(rows), seed=3)
-    assert all(map(len, parts))
-    assert sorted(np.concatenate([part.x for part in parts])[:, 0]) == sorted(heteroscedastic(rows).x[:, 0])
+def test_every_row_is_in_one_fold_and_folds_are_of_one_size(rows):
+    parts = regression.folds(rows, 3, seed=3)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert sorted(np.concatenate(parts)) == list(range(rows))
+
+
+@pytest.mark.parametrize(("rows", "share", "count"), [(100, 0.2, 20), (10, 0.01, 1), (10, 0.99, 9)])
+def test_a_share_of_test_rows_is_left_out_of_the_fit(rows, share, count, monkeypatch):
+    sizes = []
+    train = regression.train_network
+    monkeypatch.setattr(regression, "train_network", lambda x, *rest: sizes.append(len(x)) or train(x, *rest))
+    found = regression.train_regression(heteroscedastic(rows), hidden=(2,), epochs=1, test_share=share)
+    assert sizes == [rows - count] and len(found.target) == count and found.how == f"{count} test rows"
+
+
+def test_without_one_all_rows_are_fitted_and_each_is_scored_by_a_network_that_did_not_see_it(monkeypatch):
+    table, seen = raw_units(31), []
+    train = regression.train_network
+    monkeypatch.setattr(regression, "train_network", lambda x, *rest: seen.append(x) or train(x, *rest))
+    found = regression.train_regression(table, hidden=(2,), epochs=1)
+    assert [len(x) for x in seen] == [31, 20, 21, 21]
+    assert np.array_equal(seen[0], table.x) and len(found.target) == 31
+    assert found.how == "31 rows in 3-fold cross-validation"
+    for part, x in zip(regression.folds(31, 3, 0), seen[1:], strict=True):
+        assert not set(map(tuple, table.x[part])) & set(map(tuple, x))
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1])
+def test_a_share_that_leaves_nothing_is_refused(share):
+    with pytest.raises(LbnnError, match="between 0 and 1"):
+        regression.train_regression(raw_units(), epochs=1, test_share=share)
+
+
+@pytest.mark.parametrize(("when", "scored"), [(0, 0), (1, 0), (3, 20)])
+def test_ctrl_c_keeps_the_model_and_scores_what_is_done(when, scored, monkeypatch):
+    train, calls = regression.train_network, []
+
+    def ended(*given):
+        model, history = train(*given)
+        calls.append(given)
+        return model, replace(history, interrupted=len(calls) == when + 1)
+
+    monkeypatch.setattr(regression, "train_network", ended)
+    found = regression.train_regression(raw_units(30), hidden=(2,), epochs=1)
+    assert len(calls) == when + 1 and len(found.target) == scored
+    assert ((found.scores is None) == (scored == 0) and regression.plain_scores(found) is None) or scored
 
 
 @pytest.mark.parametrize("shape", [(2, 16), (1, 8, 8), (3, 5), (1, 3, 2)])
@@ -87,8 +128,8 @@ def test_windows_and_images_get_convolutions(shape, tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(3.0, 2.0, (40, *shape))
     np.savez(tmp_path / "d.npz", x=x, y=x.mean(axis=tuple(range(1, x.ndim))))
-    trained = regression.train_regression(read_table(tmp_path / "d.npz", None), hidden=(4, 4), epochs=2)
-    graph = read_model(lbnn.save(trained.model, tmp_path / "m.pt", input_shape=shape)).graph
+    found = regression.train_regression(read_table(tmp_path / "d.npz", None), hidden=(4, 4), epochs=2)
+    graph = read_model(lbnn.save(found.model, tmp_path / "m.pt", input_shape=shape)).graph
     assert [node.op for node in graph.nodes].count("conv") == 2
     assert graph.values[graph.output].shape == (1,)
 

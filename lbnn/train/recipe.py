@@ -1,0 +1,104 @@
+"""How `lbnn train` trains: the network and the training that follow from the number of rows, nothing to set by hand.
+
+A row of features gets one hidden layer and a Linear whose output variance is the total variance ("embedded"). The rate
+falls by a cosine to 0, the KL rises to its full weight over the first half, and the last weights are kept: with the KL
+at full weight there is nothing to stop early for, so that all rows can be fitted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lbnn import nn as bnn
+from lbnn.base.arrays import Floats
+from lbnn.base.moments import Moments
+from lbnn.train.fit import fit
+from lbnn.train.result import FitResult
+
+SLOPE = 0.01
+RATE = 0.02
+UNITS, CHANNELS = (50,), (16, 16)
+STEPS_PER_ROW, FEWEST_STEPS, MOST_STEPS = 10, 5000, 10_000
+SMALLEST_BATCH, LARGEST_BATCH, BATCHES = 32, 1024, 256
+"""Above 32 * 256 rows batches grow, so that an epoch never has more than so many."""
+ROWS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Sizes of the hidden layers, epochs, rows in a batch, and the learning rate at the start."""
+
+    hidden: tuple[int, ...]
+    epochs: int
+    batch: int
+    lr: float = RATE
+
+
+def recipe_for(
+    rows: int, shape: Sequence[int], hidden: Sequence[int] | None = None, epochs: int | None = None
+) -> Recipe:
+    """The rule; `hidden` and `epochs` where they are given."""
+    batch = min(LARGEST_BATCH, max(SMALLEST_BATCH, math.ceil(rows / BATCHES)))
+    steps = min(MOST_STEPS, max(FEWEST_STEPS, STEPS_PER_ROW * rows))
+    layers = hidden or (UNITS if len(shape) == 1 else CHANNELS)
+    return Recipe(tuple(layers), epochs or math.ceil(steps / math.ceil(rows / batch)), batch)
+
+
+def train_network(x: Floats, y: Floats, recipe: Recipe, seed: int = 0) -> tuple[bnn.Sequential, FitResult]:
+    """A network for inputs [n, *shape] and targets [n, outputs], both in raw units."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = build(x, y, recipe.hidden)
+    data = torch.from_numpy(x), torch.from_numpy(y)
+    return model, fit(model, data, epochs=recipe.epochs, batch_size=recipe.batch, lr=recipe.lr, seed=seed)
+
+
+def predict_in_parts(model: nn.Module, x: Tensor) -> Moments[Tensor]:
+    """The model's moments, in parts so that large data needs little memory."""
+    with torch.no_grad():
+        parts = [model(part) for part in torch.split(x, ROWS_AT_ONCE)]
+    return Moments(torch.cat([part.mean for part in parts]), torch.cat([part.var for part in parts]))
+
+
+def build(x: Floats, y: Floats, hidden: Sequence[int]) -> bnn.Sequential:
+    """Raw units in, a small network in standard units, raw units out."""
+    centre, spread = _scale(x)
+    y_centre, y_spread = _scale(y)
+    trunk, width = _trunk(x.shape[1:], hidden)
+    last = bnn.Linear(width, y.shape[1])
+    return bnn.Sequential(bnn.Standardize(centre, spread), *trunk, last, bnn.Affine(y_spread, y_centre))
+
+
+def _scale(values: Any) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each column or channel; 1 for one that does not vary."""
+    axes = (0, *range(2, values.ndim))
+    centre, spread = values.mean(axis=axes, dtype=np.float64), values.std(axis=axes, dtype=np.float64)
+    shape = (-1,) + (1,) * (values.ndim - 2)
+    spread = np.where(spread > 1e-12 * (1.0 + np.abs(centre)), spread, 1.0)
+    return torch.tensor(centre.reshape(shape)), torch.tensor(spread.reshape(shape))
+
+
+def _trunk(shape: tuple[int, ...], hidden: Sequence[int]) -> tuple[list[nn.Module], int]:
+    """Hidden layers: linear for a row of features, convolutions with pooling for windows and images."""
+    if len(shape) == 1:
+        sizes = [shape[0], *hidden]
+        pairs = pairwise(sizes)
+        return [layer for a, b in pairs for layer in (bnn.Linear(a, b), bnn.LeakyReLU(SLOPE))], sizes[-1]
+    conv, pool = (bnn.Conv1d, bnn.AvgPool1d) if len(shape) == 2 else (bnn.Conv2d, bnn.AvgPool2d)
+    layers: list[nn.Module] = []
+    channels, extents = shape[0], list(shape[1:])
+    for width in hidden:
+        layers += [conv(channels, width, 3, padding=1), bnn.LeakyReLU(SLOPE)]
+        channels = width
+        if min(extents) >= 4:
+            layers.append(pool(2))
+            extents = [extent // 2 for extent in extents]
+    return [*layers, bnn.Flatten()], channels * int(np.prod(extents))

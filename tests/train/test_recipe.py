@@ -1,0 +1,44 @@
+"""The rule of `lbnn train`: what follows from the number of rows."""
+
+import math
+
+import numpy as np
+import pytest
+
+from lbnn import nn as bnn
+from lbnn.train.recipe import build, recipe_for, train_network
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch", "steps"),
+    [(10, 32, 5000), (277, 32, 5000), (455, 32, 5000), (691, 32, 6910), (927, 32, 9270), (10**4, 40, 10**4),
+     (41_157, 161, 10**4), (10**7, 1024, 10**4)],
+)  # fmt: skip
+def test_batch_and_steps_follow_from_the_rows(rows, batch, steps):
+    recipe = recipe_for(rows, (8,))
+    taken = recipe.epochs * math.ceil(rows / recipe.batch)
+    assert recipe.hidden == (50,) and recipe.batch == batch
+    assert steps <= taken < steps + math.ceil(rows / recipe.batch)
+
+
+def test_what_is_given_stands():
+    recipe = recipe_for(100, (8,), hidden=[4, 3], epochs=7)
+    assert (recipe.hidden, recipe.epochs) == ((4, 3), 7)
+    assert recipe_for(100, (1, 8, 8)).hidden == (16, 16)
+
+
+def test_the_network_has_its_own_units_inside():
+    """Before training, standardised inputs and targets: predictions lie about the mean of the targets."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(1e5, 300, (50, 2)).astype(np.float32), rng.normal(-40, 3, (50, 1)).astype(np.float32)
+    model = build(x, y, (5,))
+    assert [type(layer) for layer in model] == [bnn.Standardize, bnn.Linear, bnn.LeakyReLU, bnn.Linear, bnn.Affine]
+    network, history = train_network(x, y, recipe_for(50, (2,), epochs=2))
+    assert len(history.epochs) == 2 and not network.training
+    assert network(lbnn_input(x)).mean.mean().item() == pytest.approx(-40, abs=3)
+
+
+def lbnn_input(x):
+    import torch
+
+    return torch.from_numpy(x)
