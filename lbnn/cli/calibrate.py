@@ -6,9 +6,7 @@ from pathlib import Path
 
 import click
 
-from lbnn.cli.command import AS_JSON, DECIMAL, ENCODING, FORCE, MODEL, command, print_json, quiet_if
-
-SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+from lbnn.cli.command import AS_JSON, DECIMAL, ENCODING, FORCE, MODEL, SHARE, command, print_json, quiet_if
 
 
 @command("lbnn calibrate weather.pt last_week.csv --level 0.9")

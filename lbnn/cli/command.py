@@ -18,6 +18,7 @@ DECIMAL = click.option(
 )
 ENCODING = click.option("--encoding", default="utf-8-sig", show_default=True, help="Of a CSV, such as latin-1.")
 INTERRUPTED = 130  # 128 and the number of SIGINT, as shells say it
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from lbnn.cli.command import AS_JSON, DECIMAL, ENCODING, FORCE, MODEL, command, print_json, quiet_if
+from lbnn.cli.command import AS_JSON, DECIMAL, ENCODING, FORCE, MODEL, SHARE, command, print_json, quiet_if
 
 
 @command("lbnn predict weather.pt today.csv -o predicted.csv")
@@ -14,9 +14,7 @@ from lbnn.cli.command import AS_JSON, DECIMAL, ENCODING, FORCE, MODEL, command, 
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("predicted.csv"), show_default=True)
 @click.option("--backend", default="torch", show_default=True, help="torch, onnx, c or a device, as in lbnn verify.")
-@click.option(
-    "--level", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Of the interval; as calibrated, or 0.9."
-)
+@click.option("--level", type=SHARE, help="Of the interval; as calibrated, or 0.9.")
 @DECIMAL
 @ENCODING
 @FORCE

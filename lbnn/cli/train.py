@@ -3,45 +3,94 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from lbnn.cli.command import AS_JSON, command, interrupted, print_json
+from lbnn.base.errors import LbnnError
+from lbnn.cli.command import (
+    AS_JSON,
+    DECIMAL,
+    ENCODING,
+    FORCE,
+    command,
+    interrupted,
+    print_json,
+    quiet_if,
+    split_names,
+)
+
+PRIORS = ("gaussian", "spike_slab")
+COUNT = click.IntRange(1, 1_000_000)
 
 
 @command("lbnn train weather.csv --target temperature -o weather.pt")
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--target", help="The column to predict; an .npz has its targets in y.")
+@click.option("--targets", help="Several columns to predict, such as A,B.")
+@click.option("--inputs", help="The columns to predict from, such as A,B; all others if left out.")
+@click.option("--drop", help="Columns to leave out.")
+@click.option("--group", help="A column: rows with the same value are fitted or tested together.")
+@click.option("--time", help="A column: the latest rows are tested, by networks fitted to earlier ones.")
+@click.option("--log-target", is_flag=True, help="Learn the logarithm of the target.")
 @click.option("--hidden", help="Sizes of the hidden layers, such as 16,16; one of 50 units if left out.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("model.pt"), show_default=True)
+@click.option("--variance-head/--embedded", "head", help="Learn the noise in outputs of its own.  [default: embedded]")
 @click.option(
     "--epochs", type=click.IntRange(1, 1_000_000), help="Passes over the rows; 5,000 to 10,000 steps if left out."
 )
+@click.option("--batch", type=COUNT, help="Rows in a batch; 32 or more if left out.")
+@click.option("--lr", type=click.FloatRange(0, 10, min_open=True), help="Learning rate at the start; falls to 0.")
+@click.option(
+    "--patience", type=click.IntRange(1, 1_000_000), help="Stop after so many epochs without gain on 15 % of the rows."
+)
+@click.option("--prior", type=click.Choice(PRIORS), help="Of the weights.  [default: gaussian]")
+@click.option("--kl-weight", type=click.FloatRange(0), help="Of the prior, relative to the ELBO's.  [default: 1]")
+@click.option(
+    "--test-share", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Rows kept out for a test."
+)
+@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("model.pt"), show_default=True)
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of split and training.")
-@click.option("--force", is_flag=True, help="Replace existing output.")
+@DECIMAL
+@ENCODING
+@FORCE
 @AS_JSON
-def train_command(
-    data: Path,
-    target: str | None,
-    hidden: str | None,
-    out: Path,
-    epochs: int | None,
-    seed: int,
-    force: bool,
-    as_json: bool,
-) -> int:
+def train_command(data: Path, out: Path, as_json: bool, **options: Any) -> int:
     """Train a small network on DATA: a CSV with a header, or an .npz with arrays x and y.
 
-    Ctrl-C after the first epoch ends the training early: the best model so far is written, with exit status 130.
+    All rows are fitted, unless some are kept out by --test-share, and scored by cross-validation. Ctrl-C after the
+    first epoch ends the training early: the best model so far is written, with exit status 130.
     """
-    from lbnn.train import regression
+    from lbnn.train.regression import train_file
 
-    sizes = None if hidden is None else regression.parse_hidden(hidden)
-    found = regression.train_file(
-        data, target, sizes, out, epochs, seed, force, say=(lambda text: None) if as_json else print
-    )
+    found = train_file(_job(data, out, **options), quiet_if(as_json))
     if as_json:
         print_json(found)
     if found["interrupted"]:
         return interrupted(f"{out} holds the model of epoch {found['best_epoch']}")
     return 0
+
+
+def _job(data: Path, out: Path, **options: Any) -> Any:
+    """The options as what they mean."""
+    from lbnn.train.csvfile import CsvFormat
+    from lbnn.train.regression import Job, parse_hidden
+    from lbnn.train.table import Choice
+
+    if options["target"] and options["targets"]:
+        raise LbnnError("--target is one column, --targets are several; give one of the two")
+    names = {key: tuple(split_names(options[key]) or ()) for key in ("targets", "inputs", "drop")}
+    targets = (options["target"],) if options["target"] else names["targets"]
+    form = CsvFormat(options["decimal"], options["encoding"])
+    choice = Choice(names["inputs"], names["drop"], options["group"], options["time"], options["log_target"], form)
+    hidden = None if options["hidden"] is None else parse_hidden(options["hidden"])
+    given = {key: options[key] for key in ("head", "epochs", "batch", "lr", "patience", "prior", "kl_weight")}
+    return Job(
+        data,
+        targets,
+        choice,
+        out,
+        options["seed"],
+        options["test_share"],
+        options["force"],
+        {"hidden": hidden, **given},
+    )

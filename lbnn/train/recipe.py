@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +21,7 @@ from lbnn import nn as bnn
 from lbnn.base.arrays import Floats
 from lbnn.base.moments import Moments
 from lbnn.train.fit import fit
+from lbnn.train.priors import LinearWarmup
 from lbnn.train.result import FitResult
 
 SLOPE = 0.01
@@ -34,31 +35,58 @@ ROWS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class Recipe:
-    """Sizes of the hidden layers, epochs, rows in a batch, and the learning rate at the start."""
+    """Sizes of the hidden layers, epochs, rows in a batch, the learning rate at the start, and what is seldom changed.
+
+    With `patience` a part of the rows decides when to stop; `kl_weight` is relative to the ELBO's; `head` learns the
+    variance of the noise in outputs of its own (VarianceHead).
+    """
 
     hidden: tuple[int, ...]
     epochs: int
     batch: int
     lr: float = RATE
+    patience: int | None = None
+    prior: str = "gaussian"
+    kl_weight: float = 1.0
+    head: bool = False
 
 
-def recipe_for(
-    rows: int, shape: Sequence[int], hidden: Sequence[int] | None = None, epochs: int | None = None
-) -> Recipe:
-    """The rule; `hidden` and `epochs` where they are given."""
-    batch = min(LARGEST_BATCH, max(SMALLEST_BATCH, math.ceil(rows / BATCHES)))
+def recipe_for(rows: int, shape: Sequence[int], **given: Any) -> Recipe:
+    """The rule, with those fields of a Recipe that are given and not None."""
+    batch = given.get("batch") or min(LARGEST_BATCH, max(SMALLEST_BATCH, math.ceil(rows / BATCHES)))
     steps = min(MOST_STEPS, max(FEWEST_STEPS, STEPS_PER_ROW * rows))
-    layers = hidden or (UNITS if len(shape) == 1 else CHANNELS)
-    return Recipe(tuple(layers), epochs or math.ceil(steps / math.ceil(rows / batch)), batch)
+    chosen = Recipe(UNITS if len(shape) == 1 else CHANNELS, math.ceil(steps / math.ceil(rows / batch)), batch)
+    named = {name: value for name, value in given.items() if value is not None}
+    return replace(chosen, **named | {"hidden": tuple(named.get("hidden", chosen.hidden))})
 
 
-def train_network(x: Floats, y: Floats, recipe: Recipe, seed: int = 0) -> tuple[bnn.Sequential, FitResult]:
-    """A network for inputs [n, *shape] and targets [n, outputs], both in raw units."""
+def train_network(
+    x: Floats, y: Floats, recipe: Recipe, seed: int = 0, watched: Any = None
+) -> tuple[bnn.Sequential, FitResult]:
+    """A network for inputs [n, *shape] and targets [n, outputs], both in raw units.
+
+    The rows `watched` decide when to stop, if the recipe has patience, and are not fitted then.
+    """
+    fitted = np.setdiff1d(np.arange(len(x)), watched) if recipe.patience else slice(None)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = build(x, y, recipe.hidden)
-    data = torch.from_numpy(x), torch.from_numpy(y)
-    return model, fit(model, data, epochs=recipe.epochs, batch_size=recipe.batch, lr=recipe.lr, seed=seed)
+        model = build(x[fitted], y[fitted], recipe.hidden, recipe.head)
+    return model, fit(
+        model,
+        _pair(x, y, fitted),
+        epochs=recipe.epochs,
+        batch_size=recipe.batch,
+        lr=recipe.lr,
+        prior=recipe.prior,
+        kl_weight=LinearWarmup(recipe.kl_weight / y[fitted].size),
+        validation=_pair(x, y, watched) if recipe.patience else None,
+        patience=recipe.patience,
+        seed=seed,
+    )
+
+
+def _pair(x: Floats, y: Floats, rows: Any) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(x[rows]), torch.from_numpy(y[rows])
 
 
 def predict_in_parts(model: nn.Module, x: Tensor) -> Moments[Tensor]:
@@ -68,13 +96,14 @@ def predict_in_parts(model: nn.Module, x: Tensor) -> Moments[Tensor]:
     return Moments(torch.cat([part.mean for part in parts]), torch.cat([part.var for part in parts]))
 
 
-def build(x: Floats, y: Floats, hidden: Sequence[int]) -> bnn.Sequential:
+def build(x: Floats, y: Floats, hidden: Sequence[int], head: bool = False) -> bnn.Sequential:
     """Raw units in, a small network in standard units, raw units out."""
     centre, spread = _scale(x)
     y_centre, y_spread = _scale(y)
     trunk, width = _trunk(x.shape[1:], hidden)
-    last = bnn.Linear(width, y.shape[1])
-    return bnn.Sequential(bnn.Standardize(centre, spread), *trunk, last, bnn.Affine(y_spread, y_centre))
+    outputs = y.shape[1]
+    last = (bnn.Linear(width, 2 * outputs), bnn.VarianceHead()) if head else (bnn.Linear(width, outputs),)
+    return bnn.Sequential(bnn.Standardize(centre, spread), *trunk, *last, bnn.Affine(y_spread, y_centre))
 
 
 def _scale(values: Any) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ others: cross-validation, or one share of test rows where that is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,16 @@ from lbnn.train import metrics
 from lbnn.train.datafile import FEWEST_ROWS, file_sha256, read_table
 from lbnn.train.recipe import Recipe, predict_in_parts, recipe_for, train_network
 from lbnn.train.result import FitResult
-from lbnn.train.table import Column, Table, describe
+from lbnn.train.splits import folds, held_out, others
+from lbnn.train.table import Choice, Column, Table, describe
 
-Ints = np.ndarray[Any, np.dtype[np.int64]]
 REPORTED_LEVELS = (0.68, 0.95)
 WIDEST = 4096
 FOLDS = 3
+WATCHED = 0.15
+"""Share of the rows that decide when to stop, where patience is asked for."""
+FEW = 20
+"""Scores of fewer rows say little."""
 
 
 @dataclass(frozen=True)
@@ -50,40 +54,36 @@ class Trained:
         return None if self.test is None else metrics.summary(self.test, self.target, REPORTED_LEVELS)
 
 
-def train_regression(
-    table: Table,
-    hidden: Sequence[int] | None = None,
-    epochs: int | None = None,
-    seed: int = 0,
-    test_share: float | None = None,
-) -> Trained:
-    """Fits all rows but a share for the test, if one is asked for, and scores by it or else by cross-validation."""
+def train_regression(table: Table, seed: int = 0, test_share: float | None = None, **given: Any) -> Trained:
+    """Fits all rows but a share for the test, if one is asked for, and scores by it or else by cross-validation.
+
+    `given` are fields of a Recipe; what is not given follows from the data.
+    """
     if len(table) < FEWEST_ROWS:
         raise LbnnError(f"{len(table)} rows have a value in every column; at least {FEWEST_ROWS} are needed")
-    recipe = recipe_for(len(table), table.x.shape[1:], hidden, epochs)
-    parts = folds(len(table), FOLDS, seed) if test_share is None else [held_out(len(table), test_share, seed)]
-    fitted = table if test_share is None else table.rows(_others(len(table), parts[0]))
-    model, history = train_network(fitted.x, fitted.y, recipe, seed)
+    recipe = recipe_for(len(table), table.x.shape[1:], **given)
+    if test_share is None:
+        model, history = _fitted(table, recipe, seed)
+        return _cross_validated(model, history, table, recipe, seed)
+    part = held_out(table, test_share, seed)
+    model, history = _fitted(table.rows(others(table, part)), recipe, seed)
     if history.interrupted:
         return Trained(model, history, None, torch.empty(0), "interrupted")
-    if test_share is not None:
-        return _tested(model, history, table.rows(parts[0]), f"{len(parts[0])} test rows")
-    return _cross_validated(model, history, table, parts, recipe, seed)
+    moments = predict_in_parts(model, torch.from_numpy(table.x[part]))
+    return Trained(model, history, moments, torch.from_numpy(table.y[part]), f"{len(part)} test rows")
 
 
-def _tested(model: bnn.Sequential, history: FitResult, test: Table, how: str) -> Trained:
-    x, y = torch.from_numpy(test.x), torch.from_numpy(test.y)
-    return Trained(model, history, predict_in_parts(model, x), y, how)
+def _fitted(table: Table, recipe: Recipe, seed: int) -> tuple[bnn.Sequential, FitResult]:
+    """A network for the table, of which some rows are watched if the recipe has patience."""
+    watched = held_out(table, WATCHED, seed) if recipe.patience else None
+    return train_network(table.x, table.y, recipe, seed, watched)
 
 
-def _cross_validated(
-    model: bnn.Sequential, history: FitResult, table: Table, parts: list[Ints], recipe: Recipe, seed: int
-) -> Trained:
+def _cross_validated(model: bnn.Sequential, history: FitResult, table: Table, recipe: Recipe, seed: int) -> Trained:
     """Every row predicted by a network that was fitted to the other folds; Ctrl-C leaves out what is not done."""
-    done = []
-    for part in parts:
-        rest = table.rows(_others(len(table), part))
-        network, past = train_network(rest.x, rest.y, recipe, seed)
+    parts, done = folds(table, FOLDS, seed), []
+    for part in [] if history.interrupted else parts:
+        network, past = _fitted(table.rows(others(table, part)), recipe, seed)
         if past.interrupted:
             break
         done.append(predict_in_parts(network, torch.from_numpy(table.x[part])))
@@ -93,24 +93,6 @@ def _cross_validated(
     moments = Moments(torch.cat([out.mean for out in done]), torch.cat([out.var for out in done]))
     how = f"{len(rows)} rows in {len(parts)}-fold cross-validation"
     return Trained(model, history, moments, torch.from_numpy(table.y[rows]), how)
-
-
-def folds(rows: int, count: int, seed: int) -> list[Ints]:
-    """The rows shuffled by the seed and cut into parts that differ by one row at most."""
-    return np.array_split(np.random.default_rng(seed).permutation(rows), count)
-
-
-def held_out(rows: int, share: float, seed: int) -> Ints:
-    """A share of the rows, at least one in the test and one outside."""
-    if not 0.0 < share < 1.0:
-        raise LbnnError(f"the share of test rows must be between 0 and 1, got {share}")
-    chosen: Ints = np.random.default_rng(seed).permutation(rows)[: min(rows - 1, max(1, round(share * rows)))]
-    return chosen
-
-
-def _others(rows: int, part: Ints) -> Ints:
-    rest: Ints = np.setdiff1d(np.arange(rows), part)
-    return rest
 
 
 def metadata(table: Table, trained: Trained) -> dict[str, Any]:
@@ -165,34 +147,46 @@ def parse_hidden(text: str) -> tuple[int, ...]:
     return tuple(map(int, words))
 
 
-def train_file(
-    data: Path,
-    target: str | None,
-    hidden: Sequence[int] | None,
-    out: Path,
-    epochs: int | None,
-    seed: int,
-    force: bool,
-    say: Callable[[str], None],
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Job:
+    """What `lbnn train` is asked: the data and its targets, what of it to use, and what is not to follow from it."""
+
+    data: Path
+    targets: tuple[str, ...]
+    choice: Choice
+    out: Path
+    seed: int = 0
+    test_share: float | None = None
+    force: bool = False
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+
+
+def train_file(job: Job, say: Callable[[str], None]) -> dict[str, Any]:
     """The command: reads, trains, and writes the model and a picture beside it; returns what it found."""
-    if out.suffix == ".png":
-        raise LbnnError(f"{out} is a picture; name a file for the model, such as model.pt")
-    refuse_unwritable(out, force)
-    drawing = out.with_suffix(".png")
-    refuse_unwritable(drawing, force)
-    table = read_table(data, target)
+    if job.out.suffix == ".png":
+        raise LbnnError(f"{job.out} is a picture; name a file for the model, such as model.pt")
+    refuse_unwritable(job.out, job.force)
+    drawing = job.out.with_suffix(".png")
+    refuse_unwritable(drawing, job.force)
+    table = read_table(job.data, job.targets or None, choice=job.choice)
     say(describe(table))
     if table.x.ndim == 2:
         torch.set_num_threads(1)  # layers this small only wait for each other on several
-    trained = train_regression(table, hidden, epochs, seed)
+    trained = train_regression(table, job.seed, job.test_share, **job.recipe)
     say(_summary(trained))
-    about = metadata(table, trained) | {"data_sha256": file_sha256(data)}
-    files = [save(trained.model, out, table.x.shape[1:], metadata=about), *_drawn(trained, table, drawing)]
+    about = metadata(table, trained) | _origin(job, table)
+    files = [save(trained.model, job.out, table.x.shape[1:], metadata=about), *_drawn(trained, table, drawing)]
     say("\n".join(map(str, files)))
     history = trained.history
     ended = {"epochs": len(history.epochs), "best_epoch": history.best_epoch, "interrupted": history.interrupted}
     return {**about, **ended, "files": list(map(str, files))}
+
+
+def _origin(job: Job, table: Table) -> dict[str, Any]:
+    """Which data the model comes from, and whether it predicts logarithms of its columns."""
+    columns = list(job.targets) if table.columns else list(table.targets)
+    logarithm = {"log_target": True, "target_columns": columns} if job.choice.log_target else {}
+    return {"data_sha256": file_sha256(job.data), **logarithm}
 
 
 def _drawn(trained: Trained, table: Table, path: Path) -> list[Path]:
@@ -206,4 +200,5 @@ def _summary(trained: Trained) -> str:
     if scores is None:
         return f"{done}; not scored"
     covered = ", ".join(f"{level:.0%} interval covers {share:.1%}" for level, share in scores.coverage.items())
-    return f"{done}\n{trained.how}: NLL {scores.nll:.4g}, RMSE {scores.rmse:.4g}, {covered}"
+    few = "; so few rows say little" if len(trained.target) < FEW else ""
+    return f"{done}\n{trained.how}: NLL {scores.nll:.4g}, RMSE {scores.rmse:.4g}, {covered}{few}"

@@ -68,7 +68,7 @@ def test_json_is_one_object_and_existing_output_is_kept_unless_forced(run, tmp_p
     assert found["files"] == ["model.pt", "model.png"] and found["test"]["rows"] == 30
 
 
-GOOD = "a,y\n" + "".join(f"{i},{i}\n" for i in range(20))
+GOOD = "a,y\n" + "".join(f"{i},{2 * i}\n" for i in range(20))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ GOOD = "a,y\n" + "".join(f"{i},{i}\n" for i in range(20))
         (GOOD, [], "add --target, one of a, y"),
         (GOOD, ["--target", "z"], "no column 'z'"),
         (GOOD + "20,warm\n", ["--target", "y"], "must hold numbers, not 'warm'"),
-        (GOOD[:30], ["--target", "y"], "at least 10 are needed"),
+        ("".join(GOOD.splitlines(True)[:8]), ["--target", "y"], "at least 10 are needed"),
         (GOOD + "1,2,3\n", ["--target", "y"], "line 22 has 3 cells"),
         (GOOD, ["--target", "y", "--hidden", "16,x"], "--hidden takes numbers"),
         (GOOD, ["--target", "y", "--hidden", "0"], "--hidden takes numbers"),
@@ -94,3 +94,35 @@ def test_bad_input_is_one_line_and_status_2(run, text, words, message, tmp_path)
         (tmp_path / "d.csv").write_text(text)
     status, _, problem = run("d.csv", *words)
     assert status == 2 and message in problem and problem.count("\n") == 1, problem
+
+
+def test_every_option_reaches_the_training(run, tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{i},{rng.normal():.3f},{rng.uniform(1, 9):.3f},{rng.uniform(1, 9):.3f},{i % 7}" for i in range(60)]
+    (tmp_path / "d.csv").write_text("\n".join(["t;a;y;z;who", *lines]).replace(",", ";").replace(".", ","))
+    words = ("--targets", "y,z", "--inputs", "a", "--group", "who", "--log-target", "--hidden", "3", "--variance-head")
+    more = ("--epochs", "3", "--batch", "7", "--lr", "0.005", "--patience", "2", "--prior", "spike_slab")
+    rest = ("--kl-weight", "0.5", "--test-share", "0.3", "--decimal", "comma", "--encoding", "latin-1", "--json")
+    status, out, problem = run("d.csv", *words, *more, *rest)
+    assert status == 0, problem
+    found = json.loads(out)
+    assert found["inputs"] == ["a"] and found["targets"] == ["log(y)", "log(z)"] and found["test"]["rows"] >= 18
+    about = read_model(tmp_path / "model.pt").metadata
+    assert about["log_target"] is True and about["target_columns"] == ["y", "z"]
+
+
+def test_options_mean_what_they_say(monkeypatch, run, tmp_path):
+    """What the recipe, the choice and the split get."""
+    seen = {}
+    monkeypatch.setattr(regression, "train_file", lambda job, say: seen.update(job=job) or {"interrupted": False})
+    assert run("d.csv", "--target", "a,b", "--time", "t", "--drop", "u,v", "--lr", "0.5", "--seed", "3")[0] == 0
+    job = seen["job"]
+    assert job.targets == ("a,b",) and job.choice.time == "t" and job.choice.drop == ("u", "v") and job.seed == 3
+    assert job.recipe["lr"] == 0.5 and job.recipe["head"] is False and job.recipe["hidden"] is None
+    assert run("d.csv", "--target", "a", "--targets", "b,c")[0] == 2
+
+
+def test_few_test_rows_are_told(run, tmp_path):
+    write_csv(tmp_path / "d.csv", raw_units(30))
+    words = ("--hidden", "2", "--epochs", "1", "--test-share", "0.2")
+    assert "6 test rows" in (said := run("d.csv", "--target", "kelvin", *words)[1]) and "say little" in said
