@@ -198,12 +198,21 @@ def run(block: Block, tree: Path) -> str:
     return text
 
 
+def lend_tools(tree: Path) -> None:
+    """This Python as .venv, and younger than what it is made of, so that make does not make one."""
+    (tree / ".venv").mkdir()
+    for part in Path(sys.prefix).iterdir():
+        if part.name != "installed":
+            (tree / ".venv" / part.name).symlink_to(part)
+    (tree / ".venv/installed").touch()
+
+
 def try_recipe(recipe: Recipe) -> str:
     """Follows a recipe in a fresh copy, with a line for each block; the failure, or nothing."""
     CONSOLE.print(f"[bold]{recipe.title}[/bold]")
     begin = time.monotonic()
-    with copy_of(ROOT) as tree:
-        (tree / ".venv").symlink_to(sys.prefix)  # for make, which would make one
+    with copy_of(ROOT) as tree, CONSOLE.status(recipe.title):
+        lend_tools(tree)
         try:
             for block, log in follow_in(tree, recipe):
                 what = block.action if block.action == "run" else f"{block.action} {block.file}"
