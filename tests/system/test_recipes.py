@@ -118,6 +118,13 @@ def test_a_step_that_cannot_be_followed_is_named(sentence: str, command: str, me
         list(follow_in(tmp_path, thing(sentence, command)))
 
 
+def test_a_recipe_that_has_been_followed_changes_nothing_more(tmp_path: Path):
+    (tmp_path / "old.txt").write_text(OLD)
+    for _ in range(2):
+        list(follow_in(tmp_path, thing("in place of `then`")))
+    assert (tmp_path / "old.txt").read_text() == "first a\nmore\nagain b\nlast c\n"
+
+
 def test_a_file_that_only_a_command_names_is_missed():
     assert strangers(thing(command="pytest tests/system/test_recipes.py lbnn/gone.py -k 'x/y'")) == [
         "page.md:20: A thing, step 2: lbnn/gone.py"

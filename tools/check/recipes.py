@@ -127,7 +127,12 @@ def _block(where: str, text: str, language: str, sentence: str) -> Block:
 
 
 def edited(block: Block, old: str | None) -> str:
-    """The text of the block's file after it; None stands for a file that does not exist."""
+    """The text of the block's file after it; None stands for a file that does not exist.
+
+    A tree in which somebody has followed the recipe already stays as it is, and its tests pass.
+    """
+    if old is not None and block.text in old:
+        return old
     if (old is None) != (block.action == "write"):
         raise RecipeError(f"{block.where}: {block.file} {'does not exist' if old is None else 'exists already'}")
     if old is None:
