@@ -62,7 +62,7 @@ analyze: .venv/installed ## cppcheck with MISRA, clang-tidy and gcc -fanalyzer o
 	$(BIN)/python tools/check/analyze.py
 
 recipes: .venv/installed ## follow every recipe of the docs word for word, each in a fresh copy
-	$(BIN)/python tools/check/recipes.py
+	$(BIN)/python tools/check/follow_recipes.py
 
 lint: .venv/installed ## check style, types, and that imports point one way
 	$(BIN)/ruff check .

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from follow_recipes import read_recipes
 from places import ROOT, TESTS
-from recipes import read_recipes
 
 PACKAGE = ROOT / "lbnn"
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from follow_recipes import Recipe, RecipeError, follow, follow_in, parse, read_recipes, strangers
 from places import ROOT
-from recipes import Recipe, RecipeError, follow, follow_in, parse, read_recipes, strangers
 
 RECIPES = read_recipes()
 TITLES = (
