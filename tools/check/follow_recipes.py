@@ -1,7 +1,7 @@
 """Follows the recipes of the documents word for word, each in a copy of the tree that is gone afterwards.
 
-    python tools/check/follow_recipes.py                     every recipe
-    python tools/check/follow_recipes.py --only 'a board'    those whose heading matches a pattern
+    python tools/check/follow_recipes.py                    every recipe
+    python tools/check/follow_recipes.py --only 'a board'   those whose heading matches a pattern
     python tools/check/follow_recipes.py --list
 
 A recipe is a section that has blocks between ``` lines. The sentence above a block says what becomes of it:
