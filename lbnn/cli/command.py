@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from lbnn.base.errors import one_line
-
 MODEL = click.argument("model", type=click.Path(path_type=Path))
-INTERRUPTED = 130  # 128 and the number of SIGINT, as shells say it
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 
 
@@ -30,12 +26,6 @@ def _as_it_is(example: str) -> str:
 def split_names(text: str | None) -> list[str] | None:
     """The names in a comma-separated option, or None where it was not given."""
     return text.split(",") if text else None
-
-
-def interrupted(what_remains: str = "") -> int:
-    """Says in one line that Ctrl-C came and what there is nevertheless; the exit status of that."""
-    print("lbnn: interrupted" + (f"; {one_line(what_remains)}" if what_remains else ""), file=sys.stderr)
-    return INTERRUPTED
 
 
 def print_json(data: Any) -> None:

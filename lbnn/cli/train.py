@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from lbnn.cli.command import AS_JSON, command, interrupted, print_json
+from lbnn.cli.command import AS_JSON, command, print_json
+from lbnn.cli.ending import interrupted
 
 
 @command("lbnn train weather.csv --target temperature -o weather.pt")
