@@ -85,7 +85,7 @@ def _system_folder() -> Path:
     return folder
 
 
-def _make(parent: Path, label: str, make: Callable[[Path], int]) -> tuple[Path, int]:
+def _make(parent: Path, label: str, make: Callable[[Path], int | None]) -> tuple[Path, int]:
     """A new place, locked; its name is noted before it exists, so that it goes whenever the process ends."""
     while True:
         path = parent / f"{label and '.'}{label[:_LONGEST_LABEL]}.lbnn-{secrets.token_hex(8)}"
@@ -95,15 +95,20 @@ def _make(parent: Path, label: str, make: Callable[[Path], int]) -> tuple[Path, 
         except (OSError, ValueError):  # ValueError: a name that no file can have
             _held.pop(path, None)
             raise
-        if _lock(handle) and _is_still(path, handle):
+        if handle is not None and _lock(handle) and _is_still(path, handle):
             return path, handle
         _held.pop(path, None)  # another process or thread swept it before it was locked
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
 
 
-def _make_folder(path: Path) -> int:
+def _make_folder(path: Path) -> int | None:
+    """Its handle; None if somebody swept it at once."""
     path.mkdir(mode=0o700)
-    return os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    try:
+        return os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    except FileNotFoundError:
+        return None
 
 
 def _make_file(path: Path) -> int:
