@@ -37,6 +37,7 @@ def make_ready() -> None:
 def nothing_left_to_do() -> None:
     """From now on a signal ends the process at once: an exception would reach nobody who could answer it."""
     _answer(_leave)
+    _tidy()
 
 
 def interrupted(what_remains: str = "") -> int:
@@ -81,13 +82,18 @@ def _importing(frame: FrameType | None) -> bool:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """Ends the process at once, with nothing temporary left; where that module is not loaded, there is nothing."""
-    if remove_all := getattr(sys.modules.get("lbnn.base.temporary"), "remove_all", None):
-        remove_all()
+    """Ends the process at once."""
+    _tidy()
     if sys.stderr.isatty():
         sys.stderr.write(SHOW_CURSOR)
     say(MESSAGES[signal.Signals(number).name], 0)
     os._exit(128 + number)
+
+
+def _tidy() -> None:
+    """Removes what is temporary; where the module that makes it is not loaded, there is nothing."""
+    if remove_all := getattr(sys.modules.get("lbnn.base.temporary"), "remove_all", None):
+        remove_all()
 
 
 def _open_streams() -> None:

@@ -25,6 +25,9 @@ from lbnn.cli.report import report_command
 from lbnn.cli.train import train_command
 from lbnn.cli.verify import verify_command
 
+LEAST_MEMORY = 768 << 20
+"""Of address space: what `lbnn inspect` takes with torch on one thread, and some more."""
+
 
 def run(words: Sequence[str]) -> int:
     """Runs a command and gives its exit status; whatever the user can mend is one line on stderr and status 2."""
@@ -70,6 +73,18 @@ def _is_about_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
 
 
+def _refuse_small_memory() -> None:
+    """An error where torch would end the process while it loads, with a message of the C++ library."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit not in (-1, resource.RLIM_INFINITY) and limit < LEAST_MEMORY:
+        have, need = limit >> 20, LEAST_MEMORY >> 20
+        raise LbnnError(f"only {have} MB of address space (ulimit -v); raise the limit to {need} MB or more")
+
+
 def _accept_any_text() -> None:
     """What stdout and stderr can't encode, such as a file name that is no UTF-8, is spelled out."""
     for stream in (sys.stdout, sys.stderr):
@@ -94,3 +109,4 @@ COMMANDS = (
 @click.version_option(__version__, prog_name="lbnn")
 def cli() -> None:
     """Bayesian neural networks in one pass, from PyTorch to a microcontroller."""
+    _refuse_small_memory()
