@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 
 from lbnn.base.errors import one_line
@@ -59,7 +60,7 @@ def drop_output(number: int = 1) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
-def _answer(handler: signal._HANDLER) -> None:
+def _answer(handler: Callable[[int, FrameType | None], None]) -> None:
     for name in MESSAGES:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
