@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from lbnn.cli.command import AS_JSON, command, print_json
+from lbnn.cli.ending import interrupted
 
 
 @command("lbnn train weather.csv --target temperature -o weather.pt")
@@ -20,8 +21,11 @@ from lbnn.cli.command import AS_JSON, command, print_json
 @AS_JSON
 def train_command(
     data: Path, target: str | None, hidden: str, out: Path, epochs: int, seed: int, force: bool, as_json: bool
-) -> None:
-    """Train a small network on DATA: a CSV with a header, or an .npz with arrays x and y."""
+) -> int:
+    """Train a small network on DATA: a CSV with a header, or an .npz with arrays x and y.
+
+    Ctrl-C after the first epoch ends the training early: the best model so far is written, with exit status 130.
+    """
     from lbnn.train import regression
 
     sizes = regression.parse_hidden(hidden)
@@ -30,3 +34,7 @@ def train_command(
     )
     if as_json:
         print_json(found)
+    if found["interrupted"]:
+        best, epochs = found["best_epoch"], found["epochs"]
+        return interrupted(f"{out} holds the best model of {epochs} epochs, that of epoch {best}")
+    return 0

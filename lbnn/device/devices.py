@@ -6,7 +6,6 @@ what there is, which follows from the tables of compilers, cores and boards.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +14,7 @@ import numpy as np
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
+from lbnn.base.temporary import temporary_folder
 from lbnn.device.boards import BOARDS, Board
 from lbnn.device.compilers import HOST_TOOLCHAINS
 from lbnn.device.cores import CORES, Core
@@ -87,8 +87,8 @@ def run_model(
     """Compiles a generated model for `device` and predicts `inputs` [n, input_len] there."""
     chosen = find_device(device) if isinstance(device, str) else device
     samples = _samples(model, inputs, input_variance)
-    with tempfile.TemporaryDirectory() as temporary:
-        return chosen.build(model, Path(temporary), tuple(flags)).run(samples, profile)
+    with temporary_folder() as folder:
+        return chosen.build(model, folder, tuple(flags)).run(samples, profile)
 
 
 def _samples(model: GeneratedModel, inputs: Floats, input_variance: Floats | None) -> list[Floats]:

@@ -10,6 +10,7 @@ from typing import Any
 from lbnn.base.errors import LbnnError
 from lbnn.base.terminal import kilobytes, print_table, progress, thousands
 from lbnn.device.compilers import CompileError
+from lbnn.device.runs import OutOfMemory
 from lbnn.measure.backends import BACKENDS
 from lbnn.measure.conditioning import Conditioning
 from lbnn.measure.parity import Expected, Verdict, expect, judge
@@ -28,7 +29,8 @@ def verify_backends(
 ) -> list[Verdict]:
     """Compares each backend with the reference; `bounded` and `expected` are those of `judge`.
 
-    A board that is too small for the model goes to `left_out` with the reason; without `left_out` it is an error.
+    A board that is too small for the model, and one for which there is no memory here, goes to `left_out` with the
+    reason; without `left_out` it is an error.
     """
     rows = []
     expected = expected or expect(model.graph, samples)
@@ -42,6 +44,10 @@ def verify_backends(
                 if left_out is None:
                     raise LbnnError(f"{model.name} does not fit {name}: {reason}; choose another backend") from error
                 left_out[name] = reason
+            except OutOfMemory as error:
+                if left_out is None:
+                    raise
+                left_out[name] = str(error)
     return rows
 
 

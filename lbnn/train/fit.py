@@ -1,6 +1,8 @@
 """ELBO training of any module that returns Moments: batches in, the best model and its history out.
 
-Validation compares epochs on the same points; the weights of the best epoch are put back at the end.
+Validation compares epochs on the same points; the weights of the best epoch are put back at the end, also where Ctrl-C
+is that end. Then `interrupted` of the result is True, and a loop over trainings has to look at it. In the first epoch
+there is nothing to keep yet, and Ctrl-C is a KeyboardInterrupt as elsewhere.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ def fit(
         with the lowest value are restored; without it the last ones stay. `patience` stops after so many in vain.
     seed: same seed, same data, same history; the global random state is left as it was.
     progress: a bar with loss and validation NLL; None shows it on a terminal only.
-    on_epoch: called after each epoch, e.g. to step a learning-rate scheduler; returns True to stop.
+    on_epoch: called after each epoch, e.g. to step a learning-rate scheduler; returns True to stop. Ctrl-C stops too.
     """
     check_counts(epochs=epochs, steps_per_epoch=steps_per_epoch, kl_samples=kl_samples, validate_every=validate_every)
     check_patience(patience, validation)
@@ -58,11 +60,11 @@ def fit(
         descent = Descent(model, source, elbo, chosen, clip_norm, epochs, processes, device)
         score = as_score(validation, elbo.loss, device)
         with epoch_bar(progress, processes.rank, epochs) as show:
-            history = tuple(_watched(_epochs(descent, score, validate_every), best, show, on_epoch))
+            history, interrupted = _until_interrupted(_epochs(descent, score, validate_every), best, show, on_epoch)
     best.restore()
     model.eval()
-    seconds = time.perf_counter() - start
-    return FitResult(history, best.epoch or history[-1].epoch, best.value, len(history) < epochs, seconds)
+    held, seconds = best.epoch or history[-1].epoch, time.perf_counter() - start
+    return FitResult(tuple(history), held, best.value, len(history) < epochs, seconds, interrupted)
 
 
 def _epochs(descent: Descent, score: Score | None, validate_every: int) -> Iterator[Epoch]:
@@ -72,13 +74,27 @@ def _epochs(descent: Descent, score: Score | None, validate_every: int) -> Itera
         yield descent.epoch(number, score if due else None)
 
 
-def _watched(
+def _until_interrupted(
     records: Iterator[Epoch], best: Best, show: Callable[[Epoch], None], on_epoch: OnEpoch | None
-) -> Iterator[Epoch]:
-    """The epochs up to the one after which the user or patience says stop."""
+) -> tuple[list[Epoch], bool]:
+    """The epochs that ended before Ctrl-C, and whether it came; in the first epoch there is nothing to keep."""
+    history: list[Epoch] = []
+    try:
+        _watch(records, history, best, show, on_epoch)
+    except KeyboardInterrupt:
+        if not history:
+            raise
+        return history, True
+    return history, False
+
+
+def _watch(
+    records: Iterator[Epoch], history: list[Epoch], best: Best, show: Callable[[Epoch], None], on_epoch: OnEpoch | None
+) -> None:
+    """Adds the epochs to `history`, up to the one after which the user or patience says stop."""
     for record in records:
+        history.append(record)
         best.see(record)
         show(record)
-        yield record
         if (on_epoch is not None and on_epoch(record)) or best.exhausted:
             return

@@ -201,7 +201,9 @@ def train_file(
     about = metadata(table, trained)
     files = [save(trained.model, out, table.x.shape[1:], metadata=about), *_drawn(trained, table, drawing)]
     say("\n".join(map(str, files)))
-    return {**about, "epochs": len(trained.history.epochs), "files": list(map(str, files))}
+    history = trained.history
+    ended = {"epochs": len(history.epochs), "best_epoch": history.best_epoch, "interrupted": history.interrupted}
+    return {**about, **ended, "files": list(map(str, files))}
 
 
 def _drawn(trained: Trained, table: Table, path: Path) -> list[Path]:

@@ -23,13 +23,17 @@ class Epoch:
 
 @dataclass(frozen=True)
 class FitResult:
-    """The history of a training and which epoch the model now holds (epochs count from 1)."""
+    """The history of a training and which epoch the model now holds (epochs count from 1).
+
+    `interrupted` says that Ctrl-C ended it: the model holds the best epoch until then.
+    """
 
     epochs: tuple[Epoch, ...]
     best_epoch: int
     best_validation: float | None
     stopped_early: bool
     seconds: float = field(compare=False)
+    interrupted: bool = False
 
     @property
     def loss(self) -> list[float]:

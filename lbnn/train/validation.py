@@ -75,8 +75,8 @@ class Best:
             return
         self.waited += 1
         if self.value is None or record.validation < self.value:
-            self.value, self.epoch, self.waited = record.validation, record.epoch, 0
-            self.state = copy.deepcopy(self.model.state_dict())
+            state = copy.deepcopy(self.model.state_dict())  # first, so that Ctrl-C leaves the old or the new best
+            self.state, self.value, self.epoch, self.waited = state, record.validation, record.epoch, 0
 
     @property
     def exhausted(self) -> bool:

@@ -247,8 +247,7 @@ BANNED_MODULES = {
     ),
 }
 PROCESS_STARTERS = {
-    "lbnn/device/compilers.py": "compilers",
-    "lbnn/device/runs.py": "emulators, and what was compiled for this host",
+    "lbnn/device/runs.py": "compilers, emulators, and what was compiled for this host",
     "lbnn/measure/peers.py": "other people's ONNX compilers, where a measurement asks for them",
 }
 """The only modules of the package that start other programs, and which."""
