@@ -33,10 +33,10 @@ UNIT = 2.0**-24
 LEAST = 2.0**-149
 """The smallest float32: below 1.2e-38 errors are absolute."""
 
-Numbers = Any
+Signal32 = Any
 """A batch of known values, or Moments of them; errors have the same form."""
 
-ErrorRule = Callable[[Node, Sequence[Numbers], Sequence[Numbers], Numbers], Numbers]
+ErrorRule = Callable[[Node, Sequence[Signal32], Sequence[Signal32], Signal32], Signal32]
 """(node, inputs, their errors, result) -> the error of the result."""
 
 
@@ -46,9 +46,9 @@ def bounds(graph: Graph, mean: Any, var: Any = None) -> dict[str, Moments[Array]
     return {name: e if isinstance(e, Moments) else Moments(e, np.zeros_like(e)) for name, e in errors.items()}
 
 
-def propagate(graph: Graph, values: Mapping[str, Numbers]) -> dict[str, Numbers]:
+def propagate(graph: Graph, values: Mapping[str, Signal32]) -> dict[str, Signal32]:
     """The error of every value that `evaluate` gave, from the input, which is exact, to the end."""
-    errors: dict[str, Numbers] = {INPUT: _map(np.zeros_like, values[INPUT])}
+    errors: dict[str, Signal32] = {INPUT: _map(np.zeros_like, values[INPUT])}
     for node in in_form(graph, isinstance(values[INPUT], Moments)).nodes:
         inputs, inherited = ([table[name] for name in node.inputs] for table in (values, errors))
         with np.errstate(over="ignore", invalid="ignore"):  # an infinite bound is one too
@@ -57,14 +57,14 @@ def propagate(graph: Graph, values: Mapping[str, Numbers]) -> dict[str, Numbers]
     return errors
 
 
-def _underflow(error: Numbers, value: Numbers) -> Numbers:
+def _underflow(error: Signal32, value: Signal32) -> Signal32:
     """Any result that is not zero may be a denormal or come from some."""
     if isinstance(value, Moments):
         return Moments(*(e + 4.0 * LEAST * (v != 0.0) for e, v in zip(error, value, strict=True)))
     return error + 4.0 * LEAST * (value != 0.0)
 
 
-def costliest(graph: Graph, values: Mapping[str, Numbers], part: int, element: int) -> Node:
+def costliest(graph: Graph, values: Mapping[str, Signal32], part: int, element: int) -> Node:
     """The node whose own rounding alone costs the output most, in the mean (part 0) or variance (1) of one element."""
     nodes = in_form(graph, isinstance(values[INPUT], Moments)).nodes
     own = {node.name: _own(node, values) for node in nodes}
@@ -77,17 +77,17 @@ def costliest(graph: Graph, values: Mapping[str, Numbers], part: int, element: i
     return max(nodes, key=cost)
 
 
-def _own(node: Node, values: Mapping[str, Numbers]) -> Numbers:
+def _own(node: Node, values: Mapping[str, Signal32]) -> Signal32:
     """What a node adds if its inputs are exact."""
     inputs = [values[name] for name in node.inputs]
     return RULES[node.op](node, inputs, [_map(np.zeros_like, x) for x in inputs], values[node.name])
 
 
 def _carried(
-    nodes: Sequence[Node], values: Mapping[str, Numbers], own: Mapping[str, Numbers], rounded: str
-) -> dict[str, Numbers]:
+    nodes: Sequence[Node], values: Mapping[str, Signal32], own: Mapping[str, Signal32], rounded: str
+) -> dict[str, Signal32]:
     """The errors if nothing but the node `rounded` rounds."""
-    errors: dict[str, Numbers] = {INPUT: _map(np.zeros_like, values[INPUT])}
+    errors: dict[str, Signal32] = {INPUT: _map(np.zeros_like, values[INPUT])}
     for node in nodes:
         if node.name == rounded:
             errors[node.name] = own[node.name]
@@ -98,13 +98,13 @@ def _carried(
     return errors
 
 
-def _minus(error: Numbers, own: Numbers) -> Numbers:
+def _minus(error: Signal32, own: Signal32) -> Signal32:
     if isinstance(error, Moments):
         return Moments(np.maximum(error.mean - own.mean, 0.0), np.maximum(error.var - own.var, 0.0))
     return np.maximum(error - own, 0.0)
 
 
-def sum_of_sizes(node: Node, value: Numbers) -> Array:
+def sum_of_sizes(node: Node, value: Signal32) -> Array:
     """|b| + the sum of |E E[w]|: what a layer's mean would be if nothing cancelled."""
     weight, bias = _gaussian(node, "weight"), _gaussian(node, "bias")
     sizes: Array = _products(node, np.abs(bias.mean), (np.abs(_mean(value)), np.abs(weight.mean)))
@@ -117,11 +117,11 @@ def _gaussian(node: Node, name: str) -> Moments[Array]:
     return param
 
 
-def _map(function: Callable[[Any], Any], value: Numbers) -> Numbers:
+def _map(function: Callable[[Any], Any], value: Signal32) -> Signal32:
     return Moments(*map(function, value)) if isinstance(value, Moments) else function(value)
 
 
-def _mean(value: Numbers) -> Array:
+def _mean(value: Signal32) -> Array:
     mean: Array = value.mean if isinstance(value, Moments) else value
     return mean
 
@@ -136,7 +136,9 @@ def _products(node: Node, bias: Any, *terms: tuple[Array, Array]) -> Any:
 # ---- layers with weights ---------------------------------------------------------------------------------------------
 
 
-def _weighted(node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers], out: Moments[Array]) -> Moments[Array]:
+def _weighted(
+    node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Moments[Array]
+) -> Moments[Array]:
     """Errors of different inputs are independent in the mean, and add up in the variance, whose terms have one sign."""
     (x,), (error,), weight = inputs, errors, _gaussian(node, "weight")
     count = weight.mean[0].size + 1
@@ -174,7 +176,7 @@ def tail_error(x: Array) -> Array:
 
 
 def _leaky_relu(
-    node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers], out: Moments[Array]
+    node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Moments[Array]
 ) -> Moments[Array]:
     """Mean and variance grow with both E and V: the ends of the intervals are the extremes."""
     (x,), (error,), slope = inputs, errors, node.attrs["negative_slope"]
@@ -182,7 +184,9 @@ def _leaky_relu(
     return _sum(_reach(node, ends, out), _kink_rounding(x, slope, np.where(x.mean < 0, slope, 1.0), out))
 
 
-def _absolute(node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers], out: Moments[Array]) -> Moments[Array]:
+def _absolute(
+    node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Moments[Array]
+) -> Moments[Array]:
     """As a leaky-ReLU of the slope -1, of |E|: it is even."""
     (x,), (error,) = inputs, errors
     size = np.abs(x.mean)
@@ -192,7 +196,7 @@ def _absolute(node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers], 
     return _sum(_reach(node, ends, out), _kink_rounding(x, -1.0, np.ones(()), out))
 
 
-def _clamped(node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers], out: Moments[Array]) -> Moments[Array]:
+def _clamped(node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Moments[Array]) -> Moments[Array]:
     """Neither moment is monotone: all four corners."""
     (x,), (error,) = inputs, errors
     corners = [
@@ -239,7 +243,7 @@ def _clamped_rounding(x: Moments[Array], negative_slope: float, clamp: float) ->
     return Moments(error * (p * body + q * (body + tail)), error * (2.0 * x.var * within + between))
 
 
-def _leaky_relu_point(node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers], out: Array) -> Array:
+def _leaky_relu_point(node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Array) -> Array:
     (x,), (error,), slope = inputs, errors, node.attrs["negative_slope"]
     steepest = np.where(x + error > 0, max(1.0, slope), slope)
     moved: Array = steepest * error + UNIT * 2.0 * np.where(x < 0, np.abs(out), 0.0)
@@ -249,16 +253,16 @@ def _leaky_relu_point(node: Node, inputs: Sequence[Numbers], errors: Sequence[Nu
 # ---- everything else -------------------------------------------------------------------------------------------------
 
 
-def _moved(node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers], out: Numbers) -> Numbers:
+def _moved(node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Signal32) -> Signal32:
     """Elements change places only: so do their errors."""
     return ops.find(node.op).formula(NUMPY, *errors, **node.attrs)
 
 
-def _constant(node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers], out: Array) -> Array:
+def _constant(node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Array) -> Array:
     return UNIT * np.abs(out)
 
 
-def _added(node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers], out: Numbers) -> Numbers:
+def _added(node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Signal32) -> Signal32:
     """x + y: the variance of a sum with a known value is not computed at all."""
     error = _moved(node, inputs, errors, out)
     own = 2.0 * UNIT * (np.abs(_mean(inputs[0])) + np.abs(_mean(inputs[1])))
@@ -267,7 +271,7 @@ def _added(node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers], out
     return Moments(error.mean + own, error.var + 2.0 * UNIT * out.var)
 
 
-def _pooled(node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers], out: Numbers) -> Numbers:
+def _pooled(node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Signal32) -> Signal32:
     """Neighbours may have the very same error, as on an image of one colour: they add up."""
     (x,), inherited, factor = (
         inputs,
@@ -280,11 +284,11 @@ def _pooled(node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers], ou
     return Moments(*(e + UNIT * (1.0 + factor) * size for e, size in zip(inherited, sizes, strict=True)))
 
 
-def _affine(node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers], out: Numbers) -> Numbers:
+def _affine(node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Signal32) -> Signal32:
     return _scaled(inputs[0], errors[0], out, node.params["scale"], np.abs(node.params["shift"]))
 
 
-def _batch_norm(node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers], out: Numbers) -> Numbers:
+def _batch_norm(node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Signal32) -> Signal32:
     """Backends may make the affine map in float32: its shift is b - m s, whose terms count each."""
     params: dict[str, Any] = dict(node.params)
     rank = _mean(out).ndim - 1
@@ -293,7 +297,7 @@ def _batch_norm(node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers]
     return _scaled(inputs[0], errors[0], out, scale, parts.reshape(scale.shape), 2.0)
 
 
-def _scaled(x: Numbers, error: Numbers, out: Numbers, scale: Any, shift: Any, times: float = 1.0) -> Numbers:
+def _scaled(x: Signal32, error: Signal32, out: Signal32, scale: Any, shift: Any, times: float = 1.0) -> Signal32:
     mean = np.abs(scale) * _mean(error) + 3.0 * times * UNIT * (np.abs(scale * _mean(x)) + shift)
     if not isinstance(out, Moments):
         return mean
@@ -301,7 +305,7 @@ def _scaled(x: Numbers, error: Numbers, out: Numbers, scale: Any, shift: Any, ti
 
 
 def _variance_head(
-    node: Node, inputs: Sequence[Numbers], errors: Sequence[Numbers], out: Moments[Array]
+    node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Moments[Array]
 ) -> Moments[Array]:
     """softplus is convex: it moves furthest upwards. For s << 0 it is e^s, and the rounding of s counts |s| times."""
     (_, raw), (mean, moved) = (NUMPY.halves(_mean(part)) for part in (inputs[0], errors[0]))
