@@ -37,7 +37,7 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_depthwise_3x3_point": (1032, 384),
     "lbnn_emit": (162, 48),
     "lbnn_is_finite": (46, 20),
-    "lbnn_is_variance": (56, 16),
+    "lbnn_is_variance": (50, 20),
     "lbnn_leaky_relu": (656, 88),
     "lbnn_leaky_relu_clamped": (856, 96),
     "lbnn_leaky_relu_point": (56, 32),
