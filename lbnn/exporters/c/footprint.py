@@ -35,7 +35,7 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_copy": (26, 12),
     "lbnn_depthwise_3x3": (1402, 392),
     "lbnn_depthwise_3x3_point": (1032, 384),
-    "lbnn_emit": (162, 48),
+    "lbnn_emit": (152, 44),
     "lbnn_is_finite": (46, 20),
     "lbnn_is_variance": (50, 20),
     "lbnn_leaky_relu": (656, 88),
