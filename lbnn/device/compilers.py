@@ -93,6 +93,11 @@ def _first_on_path(*names: str) -> tuple[str, ...] | None:
     return next(((path,) for name in names if (path := shutil.which(name))), None)
 
 
+def on_path(*names: str) -> Callable[[], tuple[str, ...] | None]:
+    """Finds the first of these programs that is installed."""
+    return partial(_first_on_path, *names)
+
+
 def _zig_command() -> tuple[str, ...] | None:
     return (sys.executable, "-m", "ziglang", "cc") if importlib.util.find_spec("ziglang") else None
 
@@ -106,7 +111,7 @@ def _host_command() -> tuple[str, ...] | None:
 
 
 def _family_gcc(family: Family) -> Toolchain:
-    return Toolchain(family.gcc, partial(_first_on_path, family.gcc), f"apt install {family.gcc_packages}")
+    return Toolchain(family.gcc, on_path(family.gcc), f"apt install {family.gcc_packages}")
 
 
 # zig compiles with undefined-behaviour traps and frame pointers unless told otherwise.
@@ -116,8 +121,8 @@ HOST_TOOLCHAINS: Mapping[str, Toolchain] = {
     toolchain.name: toolchain
     for toolchain in (
         Toolchain("host", _host_command, "set CC, or: apt install gcc, or: pip install ziglang"),
-        Toolchain("gcc", partial(_first_on_path, "gcc"), "apt install gcc"),
-        Toolchain("clang", partial(_first_on_path, "clang"), "apt install clang"),
+        Toolchain("gcc", on_path("gcc"), "apt install gcc"),
+        Toolchain("clang", on_path("clang"), "apt install clang"),
         Toolchain("zig", _zig_command, "pip install ziglang", _ZIG_FLAGS),
     )
 }

@@ -87,19 +87,26 @@ def work_used(model: GeneratedModel, memory: NDArray[Any]) -> int:
 
 
 def run_samples(
-    name: str, model: GeneratedModel, samples: Sequence[Floats], run: Callable[[Path], ProgramRun]
+    name: str,
+    model: GeneratedModel,
+    samples: Sequence[Floats],
+    run: Callable[[Path], ProgramRun],
+    byte_order: str = "<",
 ) -> tuple[ProgramRun, int, NDArray[np.void]]:
-    """Runs a program built from run_samples.c: what it said, the ticks of an empty call, a record for each sample."""
+    """Runs a program built from run_samples.c: what it said, the ticks of an empty call, a record for each sample.
+
+    Its files are in the machine's own byte order.
+    """
     with temporary_folder() as folder:
-        (folder / "inputs.bin").write_bytes(np.concatenate(samples, axis=1).astype("<f4").tobytes())
+        (folder / "inputs.bin").write_bytes(np.concatenate(samples, axis=1).astype(f"{byte_order}f4").tobytes())
         done = run(folder)
         if done.status != 0:
             raise _failure(name, done)
         output = (folder / "outputs.bin").read_bytes()
-    records = np.frombuffer(output[4:], model.record)
+    records = np.frombuffer(output[4:], model.record.newbyteorder(byte_order)).astype(model.record)  # type: ignore[arg-type]
     if len(records) != len(samples[0]):
         raise EmulationFault(f"{name}: {len(records)} results for {len(samples[0])} samples")
-    return done, int.from_bytes(output[:4], "little"), records
+    return done, int(np.frombuffer(output[:4], f"{byte_order}u4")[0]), records
 
 
 def _failure(name: str, done: ProgramRun) -> LbnnError:

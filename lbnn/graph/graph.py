@@ -20,6 +20,7 @@ from lbnn.base.arrays import Array
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.ops import Op, Shape, Use
+from lbnn.ops.limits import check_held, check_numbers, check_size
 
 Param = Moments[Array] | Array
 
@@ -111,13 +112,22 @@ def check_node(node: Node, values: Mapping[str, Value]) -> Value:
         inputs = [_lookup(name, values) for name in node.inputs]
         _check_inputs(op, inputs)
         _check_params(op, node.params)
-        shapes = {key: tuple(param.shape) for key, param in node.params.items()}
-        shape = op.shape(*(value.shape for value in inputs), **shapes, **node.attrs)
+        shape = _checked_shape(op, node, tuple(value.shape for value in inputs))
     except LbnnError as error:
         raise LbnnError(f"node {node.name!r}: {error}") from None
     except (TypeError, ValueError, IndexError, ArithmeticError) as error:
         raise LbnnError(f"node {node.name!r}: {node.op} does not take these attributes ({error})") from None
     return Value(shape, random=not op.point_output)
+
+
+def _checked_shape(op: Op, node: Node, inputs: tuple[Shape, ...]) -> Shape:
+    """The shape of the result, where neither it nor what is held on the way to it is too large."""
+    check_numbers(node.attrs)
+    shapes = {key: tuple(param.shape) for key, param in node.params.items()}
+    shape = op.shape(*inputs, **shapes, **node.attrs)
+    check_size("its result", shape)
+    check_held(op.held(Use(inputs, shape, node.params, node.attrs)))
+    return shape
 
 
 def _lookup(name: str, values: Mapping[str, Value]) -> Value:

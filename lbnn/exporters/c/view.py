@@ -26,6 +26,13 @@ MEMBERS = {
 }
 
 
+_OVERLAPS = {
+    False: "mean or variance may be the very array of input",
+    True: "mean may be the very array of input, variance that of input_variance",
+}
+"""Outputs are written when no input is needed any more, one behind the other; by whether the input has a variance."""
+
+
 @dataclass(frozen=True)
 class ConstantView:
     """An array of weights as text; `offset` is its place in the binary file."""
@@ -73,6 +80,7 @@ class ModelView:
     abi: int
     input_variance: bool
     variance_argument: str
+    may_overlap: str
     binary: bool
     optimize_size: bool
     selftest_file: str
@@ -84,6 +92,7 @@ class ModelView:
     work_len: int
     weight_len: int
     weight_bytes: int
+    largest_int: int
     headers: tuple[str, ...]
     runtime: tuple[str, ...]
     sources: tuple[str, ...]
@@ -111,6 +120,7 @@ def view(program: Program, model: Model, options: COptions) -> ModelView:
         abi=resources.abi_version(),
         input_variance=options.input_variance,
         variance_argument="input_variance, " if options.input_variance else "",
+        may_overlap=_OVERLAPS[options.input_variance],
         binary=options.weights == "binary",
         optimize_size=options.optimize == "size",
         selftest_file=f"{name}.c" if single else f"{name}_selftest.c",
@@ -140,6 +150,7 @@ def _lengths(program: Program) -> dict[str, Any]:
         work_len=program.work_len,
         weight_len=program.weight_len,
         weight_bytes=program.dtype.weight.itemsize * program.weight_len,
+        largest_int=program.largest_int,
     )
 
 
