@@ -134,15 +134,19 @@ def evaluate(graph: Graph, mean: Any, var: Any = None) -> dict[str, Any]:
     of variance zero would be another network where there is a clamp.
     """
     mean = np.asarray(mean, dtype=np.float64)
-    if var is None and graph.input.random:
-        graph = rebuild(graph, graph.nodes, random=False)
-    known = var is None or not graph.input.random
+    graph = in_form(graph, var is not None)
+    known = not graph.input.random
     values: dict[str, Any] = {INPUT: mean if known else Moments(mean, np.asarray(var, dtype=np.float64))}
     for node in graph.nodes:
         inputs = [values[name] for name in node.inputs]
         out = evaluate_node(node, inputs)
         values[node.name] = out if node.inputs else np.broadcast_to(out, (len(mean), *out.shape))
     return values
+
+
+def in_form(graph: Graph, random: bool) -> Graph:
+    """The graph with the forms for a known input if that is not `random`; one made for a known input stays."""
+    return rebuild(graph, graph.nodes, random=False) if graph.input.random and not random else graph
 
 
 def evaluate_node(node: Node, inputs: Sequence[Any]) -> Any:
