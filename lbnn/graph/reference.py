@@ -154,9 +154,9 @@ def evaluate_node(node: Node, inputs: Sequence[Any]) -> Any:
     return ops.find(node.op).formula(NUMPY, *inputs, **node.params, **node.attrs)
 
 
-def predict(graph: Graph, mean: Any, var: Any = None) -> Moments[Array]:
-    """The graph's result for a batch of inputs; a point has variance zero."""
-    out = evaluate(graph, mean, var)[graph.output]
+def predict(graph: Graph, mean: Any, var: Any = None, values: dict[str, Any] | None = None) -> Moments[Array]:
+    """The graph's result for a batch of inputs; a point has variance zero. `values` are those of `evaluate`, if known."""
+    out = (values or evaluate(graph, mean, var))[graph.output]
     batch = (len(mean), *graph.values[graph.output].shape)
     if not isinstance(out, Moments):
         out = Moments(out, np.zeros(batch))

@@ -57,6 +57,46 @@ def propagate(graph: Graph, values: Mapping[str, Value]) -> dict[str, Value]:
     return errors
 
 
+def costliest(graph: Graph, values: Mapping[str, Value], part: int, element: int) -> Node:
+    """The node whose own rounding alone costs the output most, in the mean (part 0) or variance (1) of one element."""
+    nodes = in_form(graph, isinstance(values[INPUT], Moments)).nodes
+    own = {node.name: _own(node, values) for node in nodes}
+
+    def cost(rounded: Node) -> float:
+        error = _carried(nodes, values, own, rounded.name)[graph.output]
+        parts = error if isinstance(error, Moments) else (error, np.zeros_like(error))
+        return float(parts[part].flat[element])
+
+    return max(nodes, key=cost)
+
+
+def _own(node: Node, values: Mapping[str, Value]) -> Value:
+    """What a node adds if its inputs are exact."""
+    inputs = [values[name] for name in node.inputs]
+    return RULES[node.op](node, inputs, [_map(np.zeros_like, x) for x in inputs], values[node.name])
+
+
+def _carried(
+    nodes: Sequence[Node], values: Mapping[str, Value], own: Mapping[str, Value], rounded: str
+) -> dict[str, Value]:
+    """The errors if nothing but the node `rounded` rounds."""
+    errors: dict[str, Value] = {INPUT: _map(np.zeros_like, values[INPUT])}
+    for node in nodes:
+        if node.name == rounded:
+            errors[node.name] = own[node.name]
+            continue
+        inputs, inherited = ([table[name] for name in node.inputs] for table in (values, errors))
+        error = RULES[node.op](node, inputs, inherited, values[node.name])
+        errors[node.name] = _minus(error, own[node.name])
+    return errors
+
+
+def _minus(error: Value, own: Value) -> Value:
+    if isinstance(error, Moments):
+        return Moments(np.maximum(error.mean - own.mean, 0.0), np.maximum(error.var - own.var, 0.0))
+    return np.maximum(error - own, 0.0)
+
+
 def sum_of_sizes(node: Node, value: Value) -> Array:
     """|b| + the sum of |E E[w]|: what a layer's mean would be if nothing cancelled."""
     weight, bias = node.params["weight"], node.params["bias"]
