@@ -28,7 +28,7 @@ from lbnn.base.terminal import print_table, progress
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 
 from draws import SeededDraw
-from network_checks import FINDING, REFUSED, Finding, Result, backends_for, check, findings
+from network_checks import AGREES, BOUNDED, FINDING, REFUSED, Finding, Result, backends_for, check, findings
 from network_choices import draw_recipe
 from recipes import Numbers, Recipe
 
@@ -93,7 +93,7 @@ def _alone(number: int, share: int) -> Examined:
 
 def show(examined: Sequence[Examined]) -> int:
     """The tables, then the findings; how many there are."""
-    print_table(("backend", "networks", "agree", "refused", "findings"), _backend_rows(examined))
+    print_table(("backend", "networks", "within 1e-5", "within the bound", "refused", "findings"), _backend_rows(examined))
     reasons = Counter(_reason(r.what) for e in examined for r in e.results if r.status == REFUSED)
     print_table(("times", "refused because"), [[str(count), reason] for reason, count in reasons.most_common()])
     print_table(("layer or expression", "times", "arguments: value x times"), _use_rows(examined))
@@ -110,7 +110,7 @@ def _backend_rows(examined: Iterable[Examined]) -> list[list[str]]:
         for result in each.results:
             counts[result.backend][result.status] += 1
     return [
-        [name, str(found.total()), str(found["agrees"]), str(found[REFUSED]), str(found[FINDING])]
+        [name, str(found.total()), *(str(found[status]) for status in (AGREES, BOUNDED, REFUSED, FINDING))]
         for name, found in counts.items()
     ]
 
