@@ -16,19 +16,19 @@ class Variety:
     """What networks may have beside ordinary layers.
 
     `clamps`: activations and heads that give a variance to a value without one. `wide`: weights from 1e-3 to 1e3 and
-    sigmas down to 1e-6 of them. `odd`: arguments that must be refused, and layers of float64. `ends`: any last layer,
-    so that the output may be known or constant; otherwise it has weights of its own.
+    sigmas down to 1e-6 of them. `odd`: once in so many times an argument that must be refused, and layers of float64. `ends`:
+    any last layer, so that the output may be known; otherwise it has weights of its own.
     """
 
     most_layers: int = 6
     clamps: bool = True
     constant_outputs: bool = False
     wide: bool = False
-    odd: bool = False
+    odd: int = 0
     ends: bool = False
 
 
-EVERYTHING = Variety(most_layers=8, constant_outputs=True, wide=True, odd=True, ends=True)
+EVERYTHING = Variety(most_layers=8, constant_outputs=True, wide=True, odd=150, ends=True)
 
 
 class Draw(ABC):
@@ -60,7 +60,7 @@ class Draw(ABC):
 
     def odd(self, usual: Any, *refused: Any) -> Any:
         """The usual argument, or now and then one that has to be refused."""
-        return self.pick(refused) if self.variety.odd and self.chance(150) else usual
+        return self.pick(refused) if self.variety.odd and self.chance(self.variety.odd) else usual
 
     def seed(self) -> int:
         return self.integer(0, 999)
@@ -83,7 +83,7 @@ class SeededDraw(Draw):
 
 class _Plain(Draw):
     def __init__(self, source: Draw) -> None:
-        super().__init__(replace(source.variety, odd=False))
+        super().__init__(replace(source.variety, odd=0))
         self._source = source
 
     def integer(self, low: int, high: int) -> int:

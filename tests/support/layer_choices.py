@@ -21,7 +21,7 @@ WIDTHS = (1, 2, 3, 4, 5, 7, 2, 3, 4, 8, 9, 17)  # beside and between multiples o
 
 def weight_options(draw: Draw) -> Arguments:
     """Where and in which precision weights lie, and their first sigma: what all Bayesian layers take."""
-    dtypes = [None, None, None, torch.float32] + [torch.float64] * draw.variety.odd
+    dtypes = [None, None, None, torch.float32] + [torch.float64] * bool(draw.variety.odd)
     return dict(
         bias=draw.flag(),
         device=draw.pick([None, None, "cpu"]),
@@ -143,8 +143,8 @@ def relu(draw: Draw, shape: Shape) -> Arguments:
 
 def batch_norm(draw: Draw, shape: Shape) -> Arguments:
     return dict(
-        num_features=draw.odd(shape[0], shape[0] + 1, 0),
-        eps=draw.pick([1e-5, 1e-3, 0.5]),
+        num_features=draw.odd(shape[0], shape[0] + 1, 0, -1),
+        eps=draw.odd(draw.pick([1e-5, 1e-3, 0.5]), -1e9, float("nan")),
         momentum=draw.pick([0.1, 0.5]),
     )
 
@@ -165,7 +165,7 @@ def known(draw: Draw, shape: Shape, low: float, high: float, share: float = 1.0)
 def affine(draw: Draw, shape: Shape) -> Arguments:
     """Scales of both signs, some of them zero; shifts of which some, all or none are zero."""
     scale = known(draw, shape, *draw.pick([(0.5, 1.5), (-1.5, 1.5), (-30.0, 30.0)]), draw.pick([1.0, 1.0, 0.7]))
-    wrong = Numbers((2, *shape), 0.5, 1.5, 0), Numbers((shape[-1] + 1,), 0.5, 1.5, 0)
+    wrong = Numbers((2, *shape), 0.5, 1.5, 0), Numbers((shape[-1] + 1,), 0.5, 1.5, 0), float("nan")
     shift = known(draw, shape, -1.0, 1.0, draw.pick([1.0, 0.5, 0.0]))
     return dict(scale=draw.odd(scale, *wrong), **({} if draw.chance(4) else dict(shift=shift)))
 

@@ -120,7 +120,9 @@ def compare(name: str, runner: Runner, model: Model, samples: Samples) -> Result
     if max(part.max() for part in relative) <= FLOAT32_TOLERANCE:
         return Result(name, AGREES)
     bound = bounds(model.graph, samples.mean, samples.var)[model.graph.output]
-    for part, error, got, true, limit in zip(("mean", "variance"), relative, (outcome.mean, outcome.var), want, bound, strict=True):
+    for part, error, got, true, limit in zip(
+        ("mean", "variance"), relative, (outcome.mean, outcome.var), want, bound, strict=True
+    ):
         got, true, limit = (np.asarray(each, np.float64).reshape(error.shape) for each in (got, true, limit))
         beyond = (error > FLOAT32_TOLERANCE) & ~(np.abs(got - true) <= limit)
         if beyond.any():

@@ -16,7 +16,8 @@ from recipes import Part, Recipe, Step
 from torch_choices import TORCH_LAYERS
 
 INPUTS: list[Shape] = [
-    (1,), (3,), (6,), (17,), (2, 7), (1, 9), (2, 3), (3, 1), (4, 6), (1, 5, 6), (3, 6, 6), (2, 4, 7), (2, 1, 1),
+    (3,), (1,), (6,), (17,), (70,), (2, 7), (1, 9), (2, 3), (3, 1), (4, 6), (1, 5, 6), (3, 6, 6), (2, 4, 7), (2, 1, 1),
+    (1, 12, 12), (2, 2, 1, 3),
 ]  # fmt: skip
 
 
@@ -116,7 +117,7 @@ class Sketch:
         except Exception as error:
             if not self.draw.variety.odd and not isinstance(error, LbnnError):
                 raise
-            self.refused = self.draw.variety.odd
+            self.refused = bool(self.draw.variety.odd)
             module, shape = nn.Identity(), self.shapes[-1]
             if not self.refused:
                 return

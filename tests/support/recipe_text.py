@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from recipes import Recipe, Step, numbers, weigh
 
-PROGRAM = '''\
+PROGRAM = """\
 import torch
 from torch import Tensor, nn
 
@@ -32,7 +32,7 @@ network = Network().eval()
 model = lbnn.read_model(network, {shape})
 samples = draw_samples(model, {samples}, seed={seed}, input_variance={variance})
 want = predict(model.graph, samples.mean, samples.var)
-'''
+"""
 
 
 def program(recipe: Recipe, seed: int, samples: int) -> str:
@@ -89,7 +89,5 @@ def _without(steps: tuple[Step, ...], left_out: int) -> Iterator[Step]:
 def _tidy(recipe: Recipe) -> Recipe:
     """Without layers that no step calls."""
     used = sorted({step.call for step in recipe.steps if isinstance(step.call, int)})
-    steps = (
-        replace(step, call=used.index(step.call)) if isinstance(step.call, int) else step for step in recipe.steps
-    )
+    steps = (replace(step, call=used.index(step.call)) if isinstance(step.call, int) else step for step in recipe.steps)
     return replace(recipe, layers=tuple(recipe.layers[number] for number in used), steps=tuple(steps))

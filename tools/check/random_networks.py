@@ -93,7 +93,9 @@ def _alone(number: int, share: int) -> Examined:
 
 def show(examined: Sequence[Examined]) -> int:
     """The tables, then the findings; how many there are."""
-    print_table(("backend", "networks", "within 1e-5", "within the bound", "refused", "findings"), _backend_rows(examined))
+    print_table(
+        ("backend", "networks", "within 1e-5", "within the bound", "refused", "findings"), _backend_rows(examined)
+    )
     reasons = Counter(_reason(r.what) for e in examined for r in e.results if r.status == REFUSED)
     print_table(("times", "refused because"), [[str(count), reason] for reason, count in reasons.most_common()])
     print_table(("layer or expression", "times", "arguments: value x times"), _use_rows(examined))
