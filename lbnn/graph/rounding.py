@@ -179,9 +179,7 @@ def _clamped(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out: 
     """Neither moment is monotone: all four corners."""
     (x,), (error,) = inputs, errors
     corners = [
-        Moments(x.mean + s * error.mean, np.maximum(x.var + t * error.var, 0.0))
-        for s in (1.0, -1.0)
-        for t in (1.0, -1.0)
+        Moments(x.mean + s * error.mean, np.maximum(x.var + t * error.var, 0.0)) for s in (1.0, -1.0) for t in (1.0, -1.0)
     ]
     return _sum(_reach(node, corners, out), _clamped_rounding(x, **node.attrs))
 
@@ -251,11 +249,7 @@ def _added(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out: Va
 
 def _pooled(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out: Value) -> Value:
     """Neighbours may have the very same error, as on an image of one colour: they add up."""
-    (x,), inherited, factor = (
-        inputs,
-        _moved(node, inputs, errors, out),
-        _growth(int(np.prod(node.attrs["kernel_size"]))),
-    )
+    (x,), inherited, factor = inputs, _moved(node, inputs, errors, out), _growth(int(np.prod(node.attrs["kernel_size"])))
     sizes = ops.find(node.op).formula(NUMPY, _map(np.abs, x), **node.attrs)
     if not isinstance(out, Moments):
         return inherited + UNIT * (1.0 + factor) * sizes

@@ -5,9 +5,8 @@ The reference is numpy float64 of the graph as it was traced, before any pass. F
     mean error = |m - m_ref| / (|m_ref| + sqrt(v_ref)),      variance error = |v - v_ref| / v_ref
 
 and a backend passes if every error is at most the tolerance or, where it is more, what rounding to float32 may cost at
-this very element (`lbnn.graph.rounding`), in the same measure. A v_ref that is not zero and the size of a mean, |m_ref| +
-sqrt(v_ref), count as at least the smallest normal float32, 1.2e-38: below it a float32 loses its digits and then all of
-itself.
+this very element (`lbnn.graph.rounding`), in the same measure. A v_ref that is not zero counts as at least the smallest
+normal float32, 1.2e-38, and so does |m_ref| + sqrt(v_ref): below it a float32 loses its digits and then all of itself.
 """
 
 from __future__ import annotations

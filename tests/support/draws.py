@@ -16,8 +16,8 @@ class Variety:
     """What networks may have beside ordinary layers.
 
     `clamps`: activations and heads that give a variance to a value without one. `wide`: weights from 1e-3 to 1e3 and
-    sigmas down to 1e-6 of them. `odd`: once in so many times an argument that must be refused, and layers of float64. `ends`:
-    any last layer, so that the output may be known; otherwise it has weights of its own.
+    sigmas down to 1e-6 of them. `odd`: once in so many times an argument that must be refused, and layers of float64.
+    `ends`: any last layer, so that the output may be known; otherwise it has weights of its own.
     """
 
     most_layers: int = 6

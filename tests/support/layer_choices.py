@@ -219,4 +219,4 @@ OFTEN = ("Linear", "Conv1d", "Conv2d", "LeakyReLU", "LeakyReLU", "Affine", "Line
 
 def too_large(shape: Shape) -> bool:
     """More than is cheap to run everywhere."""
-    return prod(shape) > 400 or len(shape) > 1 and shape[0] > 17
+    return prod(shape) > 400 or (len(shape) > 1 and shape[0] > 17)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -120,16 +121,19 @@ def compare(name: str, runner: Runner, model: Model, samples: Samples) -> Result
     if max(part.max() for part in relative) <= FLOAT32_TOLERANCE:
         return Result(name, AGREES)
     bound = bounds(model.graph, samples.mean, samples.var)[model.graph.output]
-    for part, error, got, true, limit in zip(
-        ("mean", "variance"), relative, (outcome.mean, outcome.var), want, bound, strict=True
-    ):
-        got, true, limit = (np.asarray(each, np.float64).reshape(error.shape) for each in (got, true, limit))
-        beyond = (error > FLOAT32_TOLERANCE) & ~(np.abs(got - true) <= limit)
-        if beyond.any():
-            sample, place = np.argwhere(beyond)[error[beyond].argmax()]
-            told = f"{got[sample, place]:.9g}, not {true[sample, place]:.9g} within {limit[sample, place]:.1e}"
-            return Result(name, FINDING, f"wrong {part} {told}, of sample {sample}, {samples.kinds[sample]}")
-    return Result(name, BOUNDED)
+    parts = zip(("mean", "variance"), relative, (outcome.mean, outcome.var), want, bound, strict=True)
+    wrong = [f"wrong {part} {told}" for part, *moment in parts if (told := stray(*moment))]
+    return Result(name, FINDING, "; ".join(wrong)) if wrong else Result(name, BOUNDED)
+
+
+def stray(error: Any, *moment: Any) -> str:
+    """The worst element that is beyond 1e-5 and beyond the bound, in words; nothing if there is none."""
+    got, true, bound = (np.asarray(part, np.float64).reshape(error.shape) for part in moment)
+    beyond = (error > FLOAT32_TOLERANCE) & ~(np.abs(got - true) <= bound)
+    if not beyond.any():
+        return ""
+    at = tuple(np.argwhere(beyond)[error[beyond].argmax()])
+    return f"{got[at]:.9g}, not {true[at]:.9g} within {bound[at]:.1e}, of sample {at[0]}"
 
 
 def _guarded(name: str, act: Callable[[], Result]) -> Result:
@@ -167,4 +171,4 @@ def _finding(recipe: Recipe, number: int, alike: Sequence[Result]) -> Finding:
 
 def _kind(result: Result) -> str:
     """What findings are told apart by: wrong numbers, or the type of an exception and where it was raised."""
-    return result.what.split(" ")[0] + result.what.rpartition("(")[2]
+    return result.what.split()[0] + "".join(re.findall(r"\(\w+\.py:\d+\)$", result.what))

@@ -123,7 +123,7 @@ EXPRESSIONS: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class Step:
-    """A call of the layer of this number, or an expression; `inputs` are numbers of values, 0 is the network's input."""
+    """A call of the layer of this number, or an expression; `inputs` are numbers of values, 0 is the input's."""
 
     call: int | str
     inputs: tuple[int, ...]

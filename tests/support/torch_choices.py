@@ -1,4 +1,4 @@
-"""Every layer of torch.nn that `lbnn.from_torch` replaces, with arguments that it takes and some that it has to refuse."""
+"""Every layer of torch.nn that `lbnn.from_torch` replaces, with arguments that it takes and some that it refuses."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
     python tools/check/random_networks.py [--networks 2000] [--seed 0] [--jobs 2] [--share 10]
 
-Network number n is always the same: `--seed n --networks 1` runs it alone. Each either agrees with the float64 reference
-or is refused by an LbnnError of one line; anything else is a finding, printed as a program that shows it, and status 1.
+Network number n is always the same: `--seed n --networks 1` runs it alone. Each either agrees with the float64
+reference or is refused by an LbnnError of one line; anything else is a finding, printed as a program that shows it, and
+status 1.
 One in `--share` also runs on an emulated Cortex-M0, an emulated Cortex-M4 or under sanitizers.
 """
 
