@@ -127,19 +127,21 @@ def _weighted(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out:
     """Errors of different inputs are independent in the mean, and add up in the variance, whose terms have one sign."""
     (x,), (error,), weight = inputs, errors, node.params["weight"]
     count = weight.mean[0].size + 1
-    sizes, inherited = sum_of_sizes(node, x), _products(node, 0.0, (_mean(error) ** 2, weight.mean**2))
-    own = UNIT * (_growth(count) * sizes + np.sqrt(count) * np.abs(out.mean)) + count * LEAST * (sizes > 0)
-    squares = (2.0 * np.abs(_mean(x)) + _mean(error)) * _mean(error) + LEAST
-    terms = [(squares, weight.var)]
+    sizes = sum_of_sizes(node, x)
+    mean = UNIT * (_growth(count) * sizes + np.sqrt(count) * np.abs(out.mean)) + count * LEAST * (sizes > 0)
+    var = UNIT * (4.0 + np.sqrt(2.0 * count)) * out.var + count * LEAST * (out.var > 0)
+    if not np.any(_mean(error)) and not (isinstance(error, Moments) and np.any(error.var)):
+        return Moments(mean, var)  # as in the first layer
+    inherited = _products(node, 0.0, (_mean(error) ** 2, weight.mean**2))
+    terms = [((2.0 * np.abs(_mean(x)) + _mean(error)) * _mean(error), weight.var)]
     if isinstance(error, Moments):
         terms.append((error.var, weight.var + weight.mean**2))
-    var = _products(node, 0.0, *terms) + UNIT * (4.0 + np.sqrt(2.0 * count)) * out.var + count * LEAST
-    return Moments(np.hypot(own, np.sqrt(inherited)), var * (out.var > 0))
+    return Moments(np.hypot(mean, np.sqrt(inherited)), var + _products(node, 0.0, *terms))
 
 
 def _growth(count: int) -> float:
-    """Of a sum's rounding with the number of its terms: proven for pairwise sums, for chains see docs/parity.md."""
-    return 2.0 + float(np.log2(count))
+    """Of a sum's rounding, over u times the sizes of its terms, with their number."""
+    return 2.0 + 0.5 * float(np.log2(count))
 
 
 # ---- activations -----------------------------------------------------------------------------------------------------
