@@ -19,7 +19,7 @@ from lbnn.measure.torch_backend import run_torch
 from lbnn.model.file import read_model
 from network_checks import AGREES, FINDING, REFUSED, check, findings
 from network_choices import draw_recipe
-from random_networks import examine, examine_all, main, show
+from random_networks import examine, examine_all, main, show, show_findings
 from recipe_text import program, shrink
 from recipes import Part, Recipe, Step
 
@@ -148,7 +148,9 @@ def test_what_is_beyond_the_bound_of_float32_is_a_finding(monkeypatch, part, fac
 def test_findings_are_counted_and_printed_and_end_with_status_1(monkeypatch, capsys):
     monkeypatch.setattr(network_checks, "runners", lambda *_: defaultdict(lambda: off))
     monkeypatch.setattr("random_networks.draw_recipe", lambda draw: SMALL)
-    assert show([examine(3, share=0)]) == 1
+    examined = examine(3, share=0)
+    show_findings(examined)
+    assert show([examined]) == 1
     printed = capsys.readouterr().out
     assert "# network 3 on module, torch, onnx, onnx-reference, c: wrong variance" in printed
     assert "1 networks, 1 findings" in printed and "negative_slope: 0.1 x 1" in printed

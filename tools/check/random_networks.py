@@ -92,19 +92,26 @@ def _alone(number: int, share: int) -> Examined:
         return Examined(number, (), (), (Finding(number, ("?",), "the process died", text),))
 
 
+def show_findings(examined: Examined) -> None:
+    """What was found, as soon as it is."""
+    for finding in examined.findings:
+        print(
+            f"# network {finding.number} on {', '.join(finding.backends)}: {finding.what}\n{finding.program}\n",
+            flush=True,
+        )
+
+
 def show(examined: Sequence[Examined]) -> int:
-    """The tables, then the findings; how many there are."""
+    """The tables; how many findings there are."""
     print_table(
         ("backend", "networks", "within 1e-5", "within the bound", "refused", "findings"), _backend_rows(examined)
     )
     reasons = Counter(_reason(r.what) for e in examined for r in e.results if r.status == REFUSED)
     print_table(("times", "refused because"), [[str(count), reason] for reason, count in reasons.most_common()])
     print_table(("layer or expression", "times", "arguments: value x times"), _use_rows(examined))
-    found = [finding for e in examined for finding in e.findings]
-    for finding in found:
-        print(f"\n# network {finding.number} on {', '.join(finding.backends)}: {finding.what}\n{finding.program}")
-    print(f"{len(examined)} networks, {len(found)} findings")
-    return len(found)
+    found = sum(len(each.findings) for each in examined)
+    print(f"{len(examined)} networks, {found} findings")
+    return found
 
 
 def _backend_rows(examined: Iterable[Examined]) -> list[list[str]]:
@@ -153,8 +160,11 @@ def main() -> int:
     given = parser.parse_args()
     numbers = range(given.seed, given.seed + given.networks)
     results = examine_all(numbers, given.jobs, given.share)
+    examined = []
     with progress("random networks", [str(number) for number in numbers]) as steps:
-        examined = [next(results) for _ in steps]
+        for _ in steps:
+            examined.append(next(results))
+            show_findings(examined[-1])
     return 1 if show(examined) else 0
 
 
