@@ -225,7 +225,7 @@ def _clamped_rounding(x: Moments[Array], negative_slope: float, clamp: float) ->
 def _leaky_relu_point(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out: Array) -> Array:
     (x,), (error,), slope = inputs, errors, node.attrs["negative_slope"]
     steepest = np.where(x + error > 0, max(1.0, slope), slope)
-    return steepest * error + UNIT * 2.0 * np.where(x < 0, np.abs(out), 0.0)
+    return steepest * error + np.where(x < 0, 2.0 * UNIT * np.abs(out) + LEAST, 0.0)
 
 
 # ---- everything else -------------------------------------------------------------------------------------------------
@@ -253,9 +253,8 @@ def _pooled(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out: V
     """Neighbours may have the very same error, as on an image of one colour: they add up."""
     (x,), inherited, factor = inputs, _moved(node, inputs, errors, out), _growth(int(np.prod(node.attrs["kernel_size"])))
     sizes = ops.find(node.op).formula(NUMPY, _map(np.abs, x), **node.attrs)
-    if not isinstance(out, Moments):
-        return inherited + UNIT * (1.0 + factor) * sizes
-    return Moments(*(e + UNIT * (1.0 + factor) * size for e, size in zip(inherited, sizes, strict=True)))
+    own = _map(lambda size: UNIT * (1.0 + factor) * size + 2.0 * LEAST * (size > 0), sizes)
+    return _sum(inherited, own) if isinstance(out, Moments) else inherited + own
 
 
 def _affine(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out: Value) -> Value:
@@ -271,10 +270,11 @@ def _batch_norm(node: Node, inputs: Sequence[Value], errors: Sequence[Value], ou
 
 
 def _scaled(x: Value, error: Value, out: Value, scale: Any, shift: Any, times: float = 1.0) -> Value:
-    mean = np.abs(scale) * _mean(error) + 3.0 * times * UNIT * (np.abs(scale * _mean(x)) + shift)
+    sizes = np.abs(scale * _mean(x)) + shift
+    mean = np.abs(scale) * _mean(error) + times * (3.0 * UNIT * sizes + LEAST * (sizes > 0))
     if not isinstance(out, Moments):
         return mean
-    return Moments(mean, scale**2 * error.var + 5.0 * times * UNIT * out.var)
+    return Moments(mean, scale**2 * error.var + times * (5.0 * UNIT * out.var + 2.0 * LEAST * (out.var > 0)))
 
 
 def _variance_head(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out: Moments[Array]) -> Moments[Array]:
