@@ -184,6 +184,11 @@ def variance_head(draw: Draw, shape: Shape) -> Arguments | None:
     return {} if draw.variety.clamps and draw.odd(shape[0] % 2 == 0, True) else None
 
 
+def flatten(draw: Draw, shape: Shape) -> Arguments | None:
+    """Seldom, as nothing has axes any more behind it."""
+    return {} if draw.chance(3) else None
+
+
 def plain(draw: Draw, shape: Shape) -> Arguments:
     return {}
 
@@ -207,14 +212,19 @@ LAYERS: dict[str, Maker] = {
     "Affine": affine,
     "Standardize": standardize,
     "VarianceHead": variance_head,
-    "Flatten": plain,
+    "Flatten": flatten,
     "Identity": plain,
     "Constant": constant,
 }
 """The layers of one input. Add, Concat and Sequential are those of several: see network_choices."""
 
-OFTEN = ("Linear", "Conv1d", "Conv2d", "LeakyReLU", "LeakyReLU", "Affine", "Linear", "Conv1d", "Conv2d")
-"""Drawn more often than the others: what networks consist of, and where passes and kernels have most to decide."""
+COMMON = ("LeakyReLU", "LeakyReLU", "Affine", "BatchNorm", "Linear")
+OFTEN = {
+    1: (*COMMON, "Linear", "Linear"),
+    2: (*COMMON, *["Conv1d"] * 6, *["AvgPool1d"] * 3, "ZeroPad1d"),
+    3: (*COMMON, *["Conv2d"] * 6, *["AvgPool2d"] * 3, "ZeroPad2d"),
+}
+"""By the number of axes, what is drawn more often than the others: layers of which passes and kernels decide most."""
 
 
 def too_large(shape: Shape) -> bool:

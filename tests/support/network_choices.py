@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from draws import Draw
-from layer_choices import LAYERS, OFTEN, Arguments, known, too_large
+from layer_choices import COMMON, LAYERS, OFTEN, Arguments, known, too_large
 from lbnn import LbnnError
 from lbnn.model.trace import trace
 from lbnn.ops import Shape
@@ -17,7 +17,7 @@ from torch_choices import TORCH_LAYERS
 
 INPUTS: list[Shape] = [
     (3,), (1,), (6,), (17,), (70,), (2, 7), (1, 9), (2, 3), (3, 1), (4, 6), (1, 5, 6), (3, 6, 6), (2, 4, 7), (2, 1, 1),
-    (1, 12, 12), (2, 2, 1, 3),
+    (2, 12), (6, 5), (1, 12, 12), (4, 5, 5), (2, 7, 3), (8, 3, 3), (2, 2, 1, 3),
 ]  # fmt: skip
 
 
@@ -72,7 +72,8 @@ class Sketch:
         if options is LAYERS and self.draw.chance(6):
             return self._converted(shape)
         while True:
-            name = self.draw.pick([*(name for name in OFTEN if name in options), *options])
+            often = OFTEN.get(len(shape), COMMON)
+            name = self.draw.pick([*(name for name in often if name in options), *options])
             if (arguments := options[name](self.draw, shape)) is not None:
                 space = "bnn" if options is LAYERS else "nn"
                 return Part(f"{space}.{name}", arguments, weights=weights(self.draw) if _weighs(name) else None)

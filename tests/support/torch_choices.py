@@ -46,7 +46,9 @@ def _dropout(draw: Draw, shape: Shape) -> Arguments:
     return dict(p=draw.pick([0.1, 0.5]))
 
 
-def _flatten(draw: Draw, shape: Shape) -> Arguments:
+def _flatten(draw: Draw, shape: Shape) -> Arguments | None:
+    if not draw.chance(3):
+        return None
     return dict(start_dim=draw.odd(1, 0, 2), end_dim=draw.odd(-1, 1, -2))
 
 

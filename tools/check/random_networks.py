@@ -33,7 +33,7 @@ from network_checks import AGREES, BOUNDED, FINDING, REFUSED, Finding, Result, b
 from network_choices import draw_recipe
 from recipes import Numbers, Recipe
 
-BLOCK = 20  # networks between two looks at whether a worker died
+BLOCK = 40  # networks between two looks at whether a worker died
 
 
 @dataclass(frozen=True)
