@@ -14,7 +14,11 @@ from lbnn.cli.command import AS_JSON, MODEL, command, print_json, split_names
 @click.option("--backends", help="Comma-separated; default is every one whose tools are here.")
 @click.option("--samples", type=click.IntRange(1, 1_000_000), default=64, show_default=True, help="Inputs to compare.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs.")
-@click.option("--tolerance", type=float, help="Largest error that passes; default 1e-5, or what float32 may lose where that is more.")
+@click.option(
+    "--tolerance",
+    type=float,
+    help="Largest error that passes; default 1e-5, or what float32 may lose where that is more.",
+)
 @click.option("--input-variance", is_flag=True, help="Verify the variant whose input has a variance.")
 @AS_JSON
 def verify_command(

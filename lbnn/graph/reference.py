@@ -155,7 +155,7 @@ def evaluate_node(node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def predict(graph: Graph, mean: Any, var: Any = None, values: dict[str, Any] | None = None) -> Moments[Array]:
-    """The graph's result for a batch of inputs; a point has variance zero. `values` are those of `evaluate`, if known."""
+    """The graph's result for a batch of inputs; a point has variance zero. `values`: what `evaluate` gave."""
     out = (values or evaluate(graph, mean, var))[graph.output]
     batch = (len(mean), *graph.values[graph.output].shape)
     if not isinstance(out, Moments):

@@ -41,7 +41,7 @@ Rule = Callable[[Node, Sequence[Value], Sequence[Value], Value], Value]
 
 
 def bounds(graph: Graph, mean: Any, var: Any = None) -> dict[str, Moments[Array]]:
-    """For every value of the graph a bound on the absolute error of mean and variance; a known value has no variance."""
+    """For every value of the graph a bound on the absolute error of its mean and of its variance, 0 if it is known."""
     errors = propagate(graph, evaluate(graph, mean, var))
     return {name: e if isinstance(e, Moments) else Moments(e, np.zeros_like(e)) for name, e in errors.items()}
 
@@ -53,8 +53,15 @@ def propagate(graph: Graph, values: Mapping[str, Value]) -> dict[str, Value]:
         inputs, inherited = ([table[name] for name in node.inputs] for table in (values, errors))
         with np.errstate(over="ignore", invalid="ignore"):  # an infinite bound is one too
             error = RULES[node.op](node, inputs, inherited, values[node.name])
-        errors[node.name] = error if node.inputs else np.broadcast_to(error, values[node.name].shape)
+        errors[node.name] = _underflow(error, values[node.name])
     return errors
+
+
+def _underflow(error: Value, value: Value) -> Value:
+    """Any result that is not zero may be a denormal or come from some."""
+    if isinstance(value, Moments):
+        return Moments(*(e + 4.0 * LEAST * (v != 0.0) for e, v in zip(error, value, strict=True)))
+    return error + 4.0 * LEAST * (value != 0.0)
 
 
 def costliest(graph: Graph, values: Mapping[str, Value], part: int, element: int) -> Node:
@@ -99,9 +106,15 @@ def _minus(error: Value, own: Value) -> Value:
 
 def sum_of_sizes(node: Node, value: Value) -> Array:
     """|b| + the sum of |E E[w]|: what a layer's mean would be if nothing cancelled."""
-    weight, bias = node.params["weight"], node.params["bias"]
+    weight, bias = _gaussian(node, "weight"), _gaussian(node, "bias")
     sizes: Array = _products(node, np.abs(bias.mean), (np.abs(_mean(value)), np.abs(weight.mean)))
     return sizes
+
+
+def _gaussian(node: Node, name: str) -> Moments[Array]:
+    param = node.params[name]
+    assert isinstance(param, Moments)
+    return param
 
 
 def _map(function: Callable[[Any], Any], value: Value) -> Value:
@@ -125,7 +138,7 @@ def _products(node: Node, bias: Any, *terms: tuple[Array, Array]) -> Any:
 
 def _weighted(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out: Moments[Array]) -> Moments[Array]:
     """Errors of different inputs are independent in the mean, and add up in the variance, whose terms have one sign."""
-    (x,), (error,), weight = inputs, errors, node.params["weight"]
+    (x,), (error,), weight = inputs, errors, _gaussian(node, "weight")
     count = weight.mean[0].size + 1
     sizes = sum_of_sizes(node, x)
     mean = UNIT * (_growth(count) * sizes + np.sqrt(count) * np.abs(out.mean)) + count * LEAST * (sizes > 0)
@@ -181,7 +194,9 @@ def _clamped(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out: 
     """Neither moment is monotone: all four corners."""
     (x,), (error,) = inputs, errors
     corners = [
-        Moments(x.mean + s * error.mean, np.maximum(x.var + t * error.var, 0.0)) for s in (1.0, -1.0) for t in (1.0, -1.0)
+        Moments(x.mean + s * error.mean, np.maximum(x.var + t * error.var, 0.0))
+        for s in (1.0, -1.0)
+        for t in (1.0, -1.0)
     ]
     return _sum(_reach(node, corners, out), _clamped_rounding(x, **node.attrs))
 
@@ -225,7 +240,8 @@ def _clamped_rounding(x: Moments[Array], negative_slope: float, clamp: float) ->
 def _leaky_relu_point(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out: Array) -> Array:
     (x,), (error,), slope = inputs, errors, node.attrs["negative_slope"]
     steepest = np.where(x + error > 0, max(1.0, slope), slope)
-    return steepest * error + np.where(x < 0, 2.0 * UNIT * np.abs(out) + LEAST, 0.0)
+    moved: Array = steepest * error + np.where(x < 0, 2.0 * UNIT * np.abs(out) + LEAST, 0.0)
+    return moved
 
 
 # ---- everything else -------------------------------------------------------------------------------------------------
@@ -251,7 +267,11 @@ def _added(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out: Va
 
 def _pooled(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out: Value) -> Value:
     """Neighbours may have the very same error, as on an image of one colour: they add up."""
-    (x,), inherited, factor = inputs, _moved(node, inputs, errors, out), _growth(int(np.prod(node.attrs["kernel_size"])))
+    (x,), inherited, factor = (
+        inputs,
+        _moved(node, inputs, errors, out),
+        _growth(int(np.prod(node.attrs["kernel_size"]))),
+    )
     sizes = ops.find(node.op).formula(NUMPY, _map(np.abs, x), **node.attrs)
     own = _map(lambda size: UNIT * (1.0 + factor) * size + 2.0 * LEAST * (size > 0), sizes)
     return _sum(inherited, own) if isinstance(out, Moments) else inherited + own
@@ -263,7 +283,8 @@ def _affine(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out: V
 
 def _batch_norm(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out: Value) -> Value:
     """Backends may make the affine map in float32: its shift is b - m s, whose terms count each."""
-    params, rank = node.params, _mean(out).ndim - 1
+    params: dict[str, Any] = dict(node.params)
+    rank = _mean(out).ndim - 1
     scale, _ = batch_norm_affine(rank, **params, **node.attrs)
     parts = np.abs(params["bias"]) + np.abs(params["running_mean"] * scale.reshape(-1))
     return _scaled(inputs[0], errors[0], out, scale, parts.reshape(scale.shape), 2.0)
