@@ -77,6 +77,8 @@ def test_an_error_of_three_times_the_bound_fails(part: int) -> None:
 
     def off(times: float) -> Any:
         def run(model: Model, samples: Any) -> Outcome:
+            if len(samples) < len(mean):
+                return run_torch(model, samples)  # the search for the node that departs
             changed = [mean.copy(), var.copy()]
             changed[part][:, 0] += times * steps[part][:, 0]
             return Outcome(*changed)
