@@ -191,11 +191,12 @@ def _absolute(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out:
 
 
 def _clamped(node: Node, inputs: Sequence[Value], errors: Sequence[Value], out: Moments[Array]) -> Moments[Array]:
-    """Neither moment is monotone: all four corners."""
+    """Neither moment is monotone: all four corners, and a mean of 0 between them, where the variance may be largest."""
     (x,), (error,) = inputs, errors
+    least = np.where(np.abs(x.mean) <= error.mean, 0.0, x.mean)
     corners = [
-        Moments(x.mean + s * error.mean, np.maximum(x.var + t * error.var, 0.0))
-        for s in (1.0, -1.0)
+        Moments(mean, np.maximum(x.var + t * error.var, 0.0))
+        for mean in (x.mean + error.mean, least, x.mean - error.mean)
         for t in (1.0, -1.0)
     ]
     return _sum(_reach(node, corners, out), _clamped_rounding(x, **node.attrs))
