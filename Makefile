@@ -45,7 +45,7 @@ extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on eve
 stack: .venv/installed ## stack and work memory of models on a Cortex-M4F: stated, by call graph, and as measured
 	$(BIN)/python tools/tables/stack_table.py
 
-random: .venv/installed ## run NETWORKS=2000 random networks of every layer and argument on every backend, from SEED=0: 15 minutes of one core
+random: .venv/installed ## run NETWORKS=2000 random networks of every layer and argument on every backend, from SEED=0
 	$(BIN)/python tools/check/random_networks.py --networks $(NETWORKS) --seed $(SEED) --jobs $(JOBS)
 
 fuzz-files: .venv/installed ## feed the readers of CSV, .npz and model files with forged ones; FUZZ_FILES=20000 for more
