@@ -4,6 +4,8 @@ BIN := .venv/bin
 JOBS ?= 2
 SECONDS ?= 600
 FUZZ_FILES ?= 5000
+NETWORKS ?= 2000
+SEED ?= 0
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
@@ -43,6 +45,9 @@ extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on eve
 stack: .venv/installed ## stack and work memory of models on a Cortex-M4F: stated, by call graph, and as measured
 	$(BIN)/python tools/tables/stack_table.py
 
+random: .venv/installed ## run NETWORKS=2000 random networks of every layer and argument on every backend, from SEED=0
+	$(BIN)/python tools/check/random_networks.py --networks $(NETWORKS) --seed $(SEED) --jobs $(JOBS)
+
 fuzz-files: .venv/installed ## feed the readers of CSV, .npz and model files with forged ones; FUZZ_FILES=20000 for more
 	$(BIN)/python tools/check/fuzz_files.py --examples $(FUZZ_FILES)
 
@@ -73,4 +78,4 @@ lint: .venv/installed ## check style, types, and that imports point one way
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper paper-choices demo bench test mutants extremes stack fuzz-files audit matrix fuzz prove analyze recipes lint clean
+.PHONY: help paper paper-choices demo bench test mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean

@@ -220,8 +220,17 @@ class GraphBuilder:
 
 
 def rebuild(graph: Graph, nodes: Iterable[Node], output: str | None = None, random: bool | None = None) -> Graph:
-    """A graph of other nodes or with another kind of input, checked, each operator in the form its inputs ask for."""
+    """A graph of other nodes or with another kind of input, checked, each operator in the form its inputs ask for.
+
+    A value that was lifted to meet a random one stays known where, the input now being known, nothing random meets it.
+    """
     builder = GraphBuilder(graph.name, graph.input.shape, graph.input.random if random is None else random)
+    unlifted: dict[str, str] = {}
     for node in nodes:
-        builder.add(node.name, node.op, node.inputs, node.attrs, node.params)
-    return builder.finish(graph.output if output is None else output)
+        inputs = [unlifted.get(name, name) for name in node.inputs]
+        if node.op == "lift" and graph.input.random and not builder.input.random:
+            unlifted[node.name] = inputs[0]
+        else:
+            builder.add(node.name, node.op, inputs, node.attrs, node.params)
+    output = graph.output if output is None else output
+    return builder.finish(unlifted.get(output, output))

@@ -197,11 +197,12 @@ def _absolute(
 
 
 def _clamped(node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Moments[Array]) -> Moments[Array]:
-    """Neither moment is monotone: all four corners."""
+    """Neither moment is monotone: all four corners, and a mean of 0 between them, where the variance may be largest."""
     (x,), (error,) = inputs, errors
+    least = np.where(np.abs(x.mean) <= error.mean, 0.0, x.mean)
     corners = [
-        Moments(x.mean + s * error.mean, np.maximum(x.var + t * error.var, 0.0))
-        for s in (1.0, -1.0)
+        Moments(mean, np.maximum(x.var + t * error.var, 0.0))
+        for mean in (x.mean + error.mean, least, x.mean - error.mean)
         for t in (1.0, -1.0)
     ]
     return _sum(_reach(node, corners, out), _clamped_rounding(x, **node.attrs))
@@ -246,7 +247,7 @@ def _clamped_rounding(x: Moments[Array], negative_slope: float, clamp: float) ->
 def _leaky_relu_point(node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Array) -> Array:
     (x,), (error,), slope = inputs, errors, node.attrs["negative_slope"]
     steepest = np.where(x + error > 0, max(1.0, slope), slope)
-    moved: Array = steepest * error + UNIT * 2.0 * np.where(x < 0, np.abs(out), 0.0)
+    moved: Array = steepest * error + np.where(x < 0, 2.0 * UNIT * np.abs(out) + LEAST, 0.0)
     return moved
 
 
@@ -279,9 +280,8 @@ def _pooled(node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], 
         _growth(int(np.prod(node.attrs["kernel_size"]))),
     )
     sizes = ops.find(node.op).formula(NUMPY, _map(np.abs, x), **node.attrs)
-    if not isinstance(out, Moments):
-        return inherited + UNIT * (1.0 + factor) * sizes
-    return Moments(*(e + UNIT * (1.0 + factor) * size for e, size in zip(inherited, sizes, strict=True)))
+    own = _map(lambda size: UNIT * (1.0 + factor) * size + 2.0 * LEAST * (size > 0), sizes)
+    return _sum(inherited, own) if isinstance(out, Moments) else inherited + own
 
 
 def _affine(node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Signal32) -> Signal32:
@@ -298,10 +298,11 @@ def _batch_norm(node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal3
 
 
 def _scaled(x: Signal32, error: Signal32, out: Signal32, scale: Any, shift: Any, times: float = 1.0) -> Signal32:
-    mean = np.abs(scale) * _mean(error) + 3.0 * times * UNIT * (np.abs(scale * _mean(x)) + shift)
+    sizes = np.abs(scale * _mean(x)) + shift
+    mean = np.abs(scale) * _mean(error) + times * (3.0 * UNIT * sizes + LEAST * (sizes > 0))
     if not isinstance(out, Moments):
         return mean
-    return Moments(mean, scale**2 * error.var + 5.0 * times * UNIT * out.var)
+    return Moments(mean, scale**2 * error.var + times * (5.0 * UNIT * out.var + 2.0 * LEAST * (out.var > 0)))
 
 
 def _variance_head(

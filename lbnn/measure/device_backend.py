@@ -19,10 +19,15 @@ from lbnn.model.file import Model
 
 
 def run_device(
-    device: str, model: Model, samples: Samples, runtime: Path | None = None, weights: str = "source"
+    device: str,
+    model: Model,
+    samples: Samples,
+    runtime: Path | None = None,
+    weights: str = "source",
+    optimize: str = "speed",
 ) -> Outcome:
     """The exported C, compiled for a device and run there; `runtime` replaces the C runtime's headers."""
-    options = COptions(name="model", input_variance=samples.var is not None, weights=weights)
+    options = COptions(name="model", input_variance=samples.var is not None, weights=weights, optimize=optimize)
     program = lower(model, options)
     inputs = samples.mean.reshape(len(samples), -1)
     spread = None if samples.var is None else samples.var.reshape(len(samples), -1)

@@ -6,7 +6,7 @@ The reference is numpy float64 of the graph as it was traced, before any pass. F
 
 and a backend passes if every error is at most the tolerance or, where it is more, what rounding to float32 may cost at
 this very element (`lbnn.graph.rounding`), in the same measure. A v_ref that is not zero counts as at least the smallest
-normal float32, 1.2e-38: below it a float32 variance loses its digits and then all of itself.
+normal float32, 1.2e-38, and so does |m_ref| + sqrt(v_ref): below it a float32 loses its digits and then all of itself.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from lbnn.model.file import Model
 
 FLOAT32_TOLERANCE = FLOAT32_DTYPE.tolerance
 LEAST_VARIANCE = float(np.finfo(np.float32).tiny)
+"""The smallest normal float32, also what means are measured by where they are smaller still."""
 
 NO_DIGIT = 0.1
 """A larger bound excuses nothing: an answer without a single sure digit is none."""
@@ -111,7 +112,7 @@ def _scales(want: Moments[Any]) -> tuple[AnyArray, AnyArray]:
     """What errors of mean and variance are relative to, [n, outputs]."""
     mean, var = (np.asarray(part).reshape(len(want.mean), -1) for part in want)
     scale = np.where(var > 0.0, np.maximum(var, LEAST_VARIANCE), var)
-    return np.abs(mean) + np.sqrt(scale), scale
+    return np.maximum(np.abs(mean) + np.sqrt(scale), LEAST_VARIANCE), scale
 
 
 def _ratio(error: AnyArray, scale: AnyArray) -> AnyArray:

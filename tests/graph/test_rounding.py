@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lbnn import nn as bnn
 from lbnn import ops
 from lbnn.base.moments import Moments
-from lbnn.graph import INPUT, Graph, GraphBuilder
+from lbnn.graph import INPUT, Graph, GraphBuilder, Node
 from lbnn.graph.reference import NUMPY, NumpyNamespace, evaluate, in_form
 from lbnn.graph.rounding import RULES, UNIT, bounds, costliest, tail_error
 from lbnn.measure.parity import FLOAT32_TOLERANCE, expect
@@ -243,3 +243,16 @@ def test_the_rounding_of_one_operator_is_not_beyond_its_bound(operation: str) ->
 def test_the_tail_is_given_up_where_the_kernels_end_it() -> None:
     np.testing.assert_array_equal(tail_error(np.array([12.01, 40.0, np.inf])), 1.0)
     assert tail_error(np.array(0.0)) == 3.0 * UNIT and 1e-3 < tail_error(np.array(12.0)) < 4e-3
+
+
+@pytest.mark.parametrize("clamp", [0.01, 0.5, 3.0])
+@pytest.mark.parametrize("slope", [0.0, 0.3, 1.0])
+def test_the_bound_of_a_clamped_activation_covers_a_mean_of_0_between_its_ends(slope: float, clamp: float) -> None:
+    """There the clamp does not act, and the variance may be larger than at both ends."""
+    rng, attrs = np.random.default_rng(1), {"negative_slope": slope, "clamp": clamp}
+    x = Moments(rng.normal(size=(1, 400)) * 1e-3, np.zeros((1, 400)))
+    error = Moments(np.abs(x.mean) * rng.uniform(1.0, 9.0, x.mean.shape), 10.0 ** rng.uniform(-16, -2, x.mean.shape))
+    node, formula = Node("act", "leaky_relu_clamped", (INPUT,), attrs), ops.find("leaky_relu_clamped").formula
+    out, at_zero = (formula(NUMPY, place, **attrs) for place in (x, Moments(0.0 * x.mean, x.var + error.var)))
+    bound = RULES["leaky_relu_clamped"](node, [x], [error], out)
+    assert all(np.all(np.abs(at_zero[i] - out[i]) <= bound[i]) for i in (0, 1))
