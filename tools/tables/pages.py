@@ -76,11 +76,13 @@ def printed(block: Block) -> str:
     """What the block would be now."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8", "NO_COLOR": "1"}
+    seen = subprocess.STDOUT if block.form == "console" else subprocess.PIPE  # a console shows both
+    words = shlex.split(block.command)
     done = subprocess.run(
-        shlex.split(block.command), cwd=block.folder, env=environment, capture_output=True, text=True, check=False
+        words, cwd=block.folder, env=environment, stdout=subprocess.PIPE, stderr=seen, text=True, check=False
     )
     if done.returncode:
-        sys.exit(f"{block.name} failed: {done.stderr.strip()}")
+        sys.exit(f"{block.name} failed: {done.stdout.strip()}{done.stderr or ''}")
     text = "".join(f"{line.rstrip()}\n" for line in done.stdout.strip("\n").splitlines())
     return f"```console\n$ {block.command}\n{text}```\n" if block.form == "console" else text
 
