@@ -68,6 +68,9 @@ prove: .venv/installed ## prove with Frama-C that every C kernel and two models 
 analyze: .venv/installed ## cppcheck with MISRA, clang-tidy and gcc -fanalyzer on the runtime and generated C
 	$(BIN)/python tools/check/analyze.py
 
+recipes: .venv/installed ## follow every recipe of the docs word for word, each in a fresh copy
+	$(BIN)/python tools/check/follow_recipes.py
+
 lint: .venv/installed ## check style, types, and that imports point one way
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -77,4 +80,4 @@ lint: .venv/installed ## check style, types, and that imports point one way
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper paper-choices demo bench numbers test elsewhere mutants extremes stack fuzz-files audit matrix fuzz prove analyze lint clean
+.PHONY: help paper paper-choices demo bench numbers test elsewhere mutants extremes stack fuzz-files audit matrix fuzz prove analyze recipes lint clean

@@ -1,4 +1,4 @@
-"""Trains the thermometer and writes what the firmware needs: python train.py; with --stored it measures the one that is there.
+"""Trains the thermometer and writes what the firmware needs: python train.py; --stored measures the one here.
 
 A thermistor (10 kOhm at 25 degrees, B = 3950 K) to ground under a 10 kOhm resistor, read by a 12-bit converter. The
 calibration bath goes from -20 to 85 degrees. The curve flattens towards both ends, so that a count is worth more

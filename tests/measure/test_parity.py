@@ -117,6 +117,6 @@ def test_a_right_backend_passes_and_names_no_node():
 
 
 def test_a_row_beyond_its_tolerance_fails():
-    row = Verdict("c", 1e-6, 2e-5, "#0", 1e-5, Cost())
+    row = Verdict("c", 1e-6, 2e-5, "#0", 1e-5, Cost(), allowed=1e-5, excess=2.0)
     assert not row.passed
-    assert replace(row, var_error=1e-5).passed
+    assert replace(row, excess=1.0).passed and not replace(row, excess=float("nan")).passed
