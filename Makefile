@@ -31,10 +31,17 @@ paper-choices: .venv/installed ## the same with other choices where the paper is
 	$(BIN)/python examples/polynomial/report.py --jobs out/paper
 
 bench: .venv/installed ## measure the benchmark models: instructions, flash, RAM, time beside onnxruntime
+	$(BIN)/python tools/tables/cost_table.py core
 	$(BIN)/python tools/bench/bench_table.py
 
-test: .venv/installed lint ## run the whole test suite
-	$(BIN)/pytest -n $(JOBS)
+numbers: .venv/installed ## write the measured numbers of all pages anew; KINDS=long,times for those that need time or quiet
+	$(BIN)/python tools/tables/pages.py --kinds "$(KINDS)" --only "$(ONLY)"
+
+test: .venv/installed lint ## run the whole test suite; TESTS=tests/base for a part
+	$(BIN)/pytest -n $(JOBS) $(TESTS)
+
+elsewhere: .venv/installed ## make test in a fresh clone in a folder with a space, as another user, with other settings, offline
+	$(BIN)/python tools/check/elsewhere.py --jobs $(JOBS) --tests "$(TESTS)"
 
 mutants: .venv/installed ## apply 300 small faults, one at a time, and show that the tests catch each: 14 minutes of one core
 	$(BIN)/python tools/check/mutants.py --jobs $(JOBS)
@@ -78,4 +85,4 @@ lint: .venv/installed ## check style, types, and that imports point one way
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper paper-choices demo bench test mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean
+.PHONY: help paper paper-choices demo bench numbers test elsewhere mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean

@@ -102,9 +102,13 @@ def test_the_runner_tells_a_failure_from_a_pass_and_from_one_that_never_ends(tmp
             run_tests(tree, f"test_outcomes.py {selection}" if selection[0] == "-" else selection)
 
 
-@pytest.mark.parametrize("options", ["-rs", "-k nothing", "-p no:terminal", "--co"])
-def test_the_callers_options_for_pytest_are_not_for_the_runner(tmp_path, monkeypatch, options):
-    monkeypatch.setenv("PYTEST_ADDOPTS", options)
+@pytest.mark.parametrize(
+    "setting",
+    ["PYTEST_ADDOPTS=-rs", "PYTEST_ADDOPTS=-k nothing", "PYTEST_ADDOPTS=-p no:terminal", "PYTEST_ADDOPTS=--co"]
+    + ["FORCE_COLOR=1"],
+)
+def test_the_callers_settings_of_pytest_are_not_for_the_runner(tmp_path, monkeypatch, setting):
+    monkeypatch.setenv(*setting.split("=", 1))
     test_the_runner_tells_a_failure_from_a_pass_and_from_one_that_never_ends(tmp_path)
 
 

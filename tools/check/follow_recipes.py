@@ -37,6 +37,8 @@ DOCUMENTS = ("docs/extending.md", "docs/devices.md")
 CONSOLE = Console(highlight=False)
 
 FENCE = re.compile(r"^( *)```(\w*)$")
+SHOWN = "console"
+"""What a command printed; nothing is to be done with it."""
 PLACE = re.compile(r"In `([^`]+)`, (below|above|in place of)( the first| the last)? `([^`]+)`:$")
 WHOLE = re.compile(r"(Write|At the end of) `([^`]+)`:$")
 PATH = re.compile(r"(?<![\w./-])(?:tests|tools|lbnn|docs|c_runtime|examples)/[\w./-]*\w")
@@ -96,7 +98,8 @@ def _blocks(lines: list[str], begin: int, end: int, where: str) -> Iterator[Bloc
             if close is None:
                 raise RecipeError(f"{place}: the block does not end")
             inside = [line.removeprefix(fence[1]) for line in lines[number + 1 : close]]
-            yield _block(place, "\n".join(inside) + "\n", fence[2], _sentence(lines, number))
+            if fence[2] != SHOWN:
+                yield _block(place, "\n".join(inside) + "\n", fence[2], _sentence(lines, number))
             number = close
         number += 1
 

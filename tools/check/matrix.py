@@ -20,13 +20,14 @@ from typing import Any
 from lbnn.base.terminal import print_table, progress
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("support", "c_runtime", "system")]
+builds: Any = importlib.import_module("test_every_compiler")
+versions: Any = importlib.import_module("test_python_versions")
 
 
 def main() -> None:
     """Prints both tables; status 1 if anything fails."""
-    sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("support", "c_runtime", "system")]
-    builds, versions = importlib.import_module("test_every_compiler"), importlib.import_module("test_python_versions")
-    rows = compiler_rows(builds)
+    rows = compiler_rows()
     print_table(("compiler", "machine", "language", "form", *builds.LEVELS), rows, "generated C")
     print()
     pythons = [(number, program, accepts(program, versions.SOURCES)) for number, program in versions.PYTHONS.items()]
@@ -34,22 +35,22 @@ def main() -> None:
     sys.exit(any("fails" in row for row in [*rows, *pythons]))
 
 
-def compiler_rows(builds: Any) -> list[tuple[str, ...]]:
+def compiler_rows() -> list[tuple[str, ...]]:
     """A row for each compiler, machine, language and form."""
     choices = product(builds.COMPILERS, builds.MACHINES, builds.LANGUAGES, builds.FORMS)
     with tempfile.TemporaryDirectory() as folder, progress("building", list(map("/".join, choices))) as names:
         base = builds.export_forms(Path(folder))
-        return [(*words, *levels(builds, base, *words)) for name in names for words in [name.split("/")]]
+        return [(*words, *levels(base, *words)) for name in names for words in [name.split("/")]]
 
 
-def levels(builds: Any, folder: Path, compiler: str, machine: str, language: str, form: str) -> list[str]:
+def levels(folder: Path, compiler: str, machine: str, language: str, form: str) -> list[str]:
     """What came of each level."""
     if not shutil.which(compiler):
         return ["missing"] * len(builds.LEVELS)
-    return [outcome(builds, folder, compiler, machine, language, level, form) for level in builds.LEVELS]
+    return [outcome(folder, compiler, machine, language, level, form) for level in builds.LEVELS]
 
 
-def outcome(builds: Any, folder: Path, *choice: str) -> str:
+def outcome(folder: Path, *choice: str) -> str:
     """One build and run."""
     try:
         builds.try_out(folder, *choice)

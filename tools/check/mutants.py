@@ -224,7 +224,7 @@ def _pytest(tree: Path, selection: str, log: Path) -> None:
     # The same examples every time, and no search for a smaller one: the first that fails is enough.
     settings.register_profile("mutants", derandomize=True, database=None, phases=(Phase.explicit, Phase.generate))
     settings.load_profile("mutants")
-    options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", f"--basetemp={tree.parent}/tmp"]
+    options = ["-x", "-q", "--tb=no", "--color=no", "-p", "no:cacheprovider", f"--basetemp={tree.parent}/tmp"]
     status = int(pytest.main([*options, *shlex.split(selection)]))
     sys.stdout.flush()
     if "lbnn" in sys.modules and not Path(str(sys.modules["lbnn"].__file__)).is_relative_to(tree):
