@@ -28,15 +28,19 @@ def test_a_self_test_fails_where_the_arithmetic_is_wrong(folders, tmp_path):
 
 
 WRONG = {
-    "a mean too small": "mean[0] -= 1e-4f * (fabsf(mean[0]) + sqrtf(variance[0]));",
-    "a mean too large": "mean[0] += 1e-4f * (fabsf(mean[0]) + sqrtf(variance[0]));",
-    "a variance too small": "variance[0] *= 0.9999f;",
-    "a variance too large": "variance[0] *= 1.0001f;",
-    "a small variance too large": "if (call == 1) variance[0] *= 1.0001f;",
-    "the last output": "mean[SERIES_OUTPUT_LEN - 1] *= 2.0f;",
-    "a later vector": "if (call > 1) variance[0] *= 1.0001f;",
-    "a prediction that fails": "if (call > 1) return LBNN_ERROR_OUTPUT;",
+    "a mean too small": (1, "mean[0] -= 1e-4f * (fabsf(mean[0]) + sqrtf(variance[0]));"),
+    "a mean too large": (1, "mean[0] += 1e-4f * (fabsf(mean[0]) + sqrtf(variance[0]));"),
+    "a variance too small": (1, "variance[0] *= 0.9999f;"),
+    "a variance too large": (1, "variance[0] *= 1.0001f;"),
+    "a small variance too large": (1, "if (call == 1) variance[0] *= 1.0001f;"),
+    "the last output": (1, "mean[SERIES_OUTPUT_LEN - 1] *= 2.0f;"),
+    "a later vector": (2, "if (call > 1) variance[0] *= 1.0001f;"),
+    "the last vector": (5, "if (call == 5) variance[0] *= 1.0001f;"),
+    "a prediction that fails": (2, "if (call > 1) return LBNN_ERROR_OUTPUT;"),
+    "the first prediction": (1, "return LBNN_ERROR_OUTPUT;"),
+    "nothing": (0, ""),
 }
+"""What goes wrong -> the number of the first vector that shows it, which is what the self-test returns."""
 
 
 WRAPPED = """#include "series.h"
@@ -51,7 +55,7 @@ lbnn_status series_predict(const float *input, float *mean, float *variance, flo
     return status;
 }
 static float work[SERIES_WORK_LEN];
-int main(void) { return series_selftest(work) != 0; }
+int main(void) { return series_selftest(work); }
 """
 
 
@@ -59,11 +63,45 @@ def test_a_self_test_fails_if_one_moment_of_one_output_of_one_vector_is_wrong(fo
     need("gcc")
     folder = folders["series", False]
     run("gcc", *STRICT, "-O1", "-Dseries_predict=right", "-c", folder / "series.c", "-o", tmp_path / "model.o")
-    for change in ("", *WRONG.values()):
+    for what, (number, change) in WRONG.items():
         (tmp_path / "main.c").write_text(WRAPPED.replace("CHANGE", change))
         files = (tmp_path / "main.c", folder / "series_selftest.c", tmp_path / "model.o")
         run("gcc", "-std=c99", f"-I{folder}", *files, "-o", tmp_path / "a.out", "-lm")
-        assert subprocess.run([tmp_path / "a.out"], check=False).returncode == bool(change), change
+        assert subprocess.run([tmp_path / "a.out"], check=False).returncode == number, what
+
+
+EXAMPLE = """#include "series.h"
+lbnn_status series_predict(const float input[SERIES_INPUT_LEN], float mean[SERIES_OUTPUT_LEN],
+                           float variance[SERIES_OUTPUT_LEN], float work[SERIES_WORK_LEN])
+{
+    (void)input, (void)work;
+    for (int i = 0; i < SERIES_OUTPUT_LEN; i++) {
+        mean[i] = 10.0f + (float)i, variance[i] = 0.5f + (float)i;
+    }
+    return STATUS;
+}
+int series_selftest(float work[SERIES_WORK_LEN]) { (void)work; return FAILED; }
+"""
+PRINTED = "output 0: mean 10, variance 0.5\noutput 1: mean 11, variance 1.5\noutput 2: mean 12, variance 2.5\n"
+
+
+@pytest.mark.parametrize(
+    ("failed", "status", "exit_status", "printed"),
+    [
+        (0, "LBNN_OK", 0, f"self-test: ok\n{PRINTED}"),
+        (3, "LBNN_OK", 1, f"self-test: FAILED\n{PRINTED}"),
+        (0, "LBNN_ERROR_OUTPUT", 1, "self-test: ok\nprediction failed: "),
+    ],
+)
+def test_the_example_prints_every_output_or_why_there_is_none(folders, tmp_path, failed, status, exit_status, printed):
+    need("gcc")
+    folder = folders["series", False]
+    (tmp_path / "model.c").write_text(EXAMPLE.replace("STATUS", status).replace("FAILED", str(failed)))
+    files = (tmp_path / "model.c", folder / "example_main.c")
+    run("gcc", *STRICT, f"-I{folder}", *files, "-o", tmp_path / "a.out")
+    done = subprocess.run([tmp_path / "a.out"], check=False, capture_output=True, text=True)
+    assert done.returncode == exit_status
+    assert done.stdout == printed if status == "LBNN_OK" else re.fullmatch(f"{printed}.+\n", done.stdout)
 
 
 def test_the_inputs_of_the_self_test_have_the_scales_that_it_states():
