@@ -40,8 +40,11 @@ TWINS = {
 TWIN = {**TWINS, **{new: old for old, new in TWINS.items() if old != "sum"}}
 """Functions that take each other's arguments."""
 
-UNTESTED = ("_sample", "_SAMPLES", "samples", "__all__", "strict")
-"""What is said for tests and readers, and `zip(..., strict=True)`, which asserts."""
+UNTESTED = ("_sample", "_samples", "_SAMPLES", "samples", "__all__", "strict", "KERNELS", "TYPE_CHECKING")
+"""What is said for tests and readers; `zip(..., strict=True)`, which asserts; a table of sizes that a tool measures."""
+
+TEXTS = ("name", "key", "part", "source", "target", "op", "alias", "kind", "general", "place", "test")
+"""Names of what is text or a pair wherever we use them: no number can be added."""
 
 NO_SWAP = ("isinstance", "getattr", "hasattr", "issubclass", "replace", "cast", "property")
 """Calls that die at once with their arguments exchanged."""
@@ -116,8 +119,11 @@ def _untested(node: ast.AST) -> bool:
         return True
     if isinstance(node, ast.keyword):
         return node.arg in UNTESTED
-    if isinstance(node, ast.Assign):
-        return any(isinstance(target, ast.Name) and target.id in UNTESTED for target in node.targets)
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return any(isinstance(target, ast.Name) and target.id in UNTESTED for target in targets)
+    if isinstance(node, ast.If):
+        return isinstance(node.test, ast.Name) and node.test.id in UNTESTED
     return isinstance(node, ast.FunctionDef) and node.name in UNTESTED
 
 
@@ -185,7 +191,7 @@ def _constant(node: ast.Constant, source: _Source) -> Iterator[Edit]:
 
 def _subscript(node: ast.Subscript, source: _Source) -> Iterator[Edit]:
     index = node.slice
-    if isinstance(index, ast.Name | ast.BinOp):
+    if isinstance(index, ast.BinOp) or (isinstance(index, ast.Name) and index.id not in TEXTS):
         yield from (Edit("index", *source.span(index), f"{source.of(index)} {step}") for step in ("- 1", "+ 1"))
     if isinstance(index, ast.Slice):
         for bound in filter(None, (index.lower, index.upper)):

@@ -30,7 +30,7 @@ from mutants_draw import AREAS, GOLDEN, Mutant, draw, equivalents, selections
 from mutants_run import CONSOLE, RefusedError, copy_of, each, run_tests
 
 RESULTS = ROOT / "out" / "mutants-random.json"
-SECONDS = 120
+SECONDS = 40
 """Of the processor, for one call of pytest: most need less than ten."""
 
 VERDICTS = ("refused", "caught", "hangs", "equivalent", "survived")
