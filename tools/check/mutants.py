@@ -34,7 +34,7 @@ from pathlib import Path
 
 import click
 
-from mutants_run import CONSOLE, LIMIT, copy_of, each, environment, run_tests
+from mutants_run import CONSOLE, LIMIT, copy_of, each, environment, put, run_tests
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULTS = Path(__file__).resolve().parent / "faults"
@@ -164,8 +164,7 @@ def try_fault(source: Path, fault: Fault, narrow: bool = False) -> Result:
     """Applies a fault to a copy of `source` and runs its tests until one fails."""
     start = time.monotonic()
     with copy_of(source) as tree:
-        path = tree / fault.file
-        path.write_text(mutated(path.read_text(), fault))
+        put(tree, fault.file, mutated((tree / fault.file).read_text(), fault))
         if why := problem(tree, fault):
             return Result(fault, "refused", why, time.monotonic() - start)
         calls = [(test, LIMIT) for test in fault.tests] + ([] if narrow else [(SUITE, SUITE_LIMIT)])

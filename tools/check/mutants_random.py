@@ -27,7 +27,7 @@ import click
 
 from mutants import ROOT, Fault, broken_tests, check_copy, problem
 from mutants_draw import AREAS, GOLDEN, Mutant, draw, equivalents, selections
-from mutants_run import CONSOLE, RefusedError, copy_of, each, run_tests
+from mutants_run import CONSOLE, RefusedError, copy_of, each, put, run_tests
 
 RESULTS = ROOT / "out" / "mutants-random.json"
 SECONDS = 40
@@ -60,8 +60,7 @@ def try_mutant(source: Path, mutant: Mutant, narrow: bool = False) -> Outcome:
     """Puts a mutant into a copy of `source` and runs its tests until one fails."""
     start = time.monotonic()
     with copy_of(source) as tree:
-        path = tree / mutant.file
-        path.write_text(mutant.edit.applied(path.read_text()))
+        put(tree, mutant.file, mutant.edit.applied((tree / mutant.file).read_text()))
         verdict, by = _verdict(tree, mutant, narrow)
     return outcome(mutant, verdict, by, time.monotonic() - start)
 

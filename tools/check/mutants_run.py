@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import multiprocessing
 import os
@@ -25,7 +26,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 CONSOLE = Console(stderr=True)
-LEFT_OUT = shutil.ignore_patterns(".*", "out", "build", "dist", "__pycache__", "*.egg-info")
+LEFT_OUT = shutil.ignore_patterns(".*", "out", "build", "dist", "*.egg-info")
 
 LIMIT = 240
 """Seconds for the listed tests; a fault that makes them hang is caught."""
@@ -56,6 +57,13 @@ def copy_of(source: Path) -> Iterator[Path]:
         tree = Path(folder) / "tree"
         shutil.copytree(source, tree, ignore=LEFT_OUT)
         yield tree
+
+
+def put(tree: Path, file: str, text: str) -> None:
+    """Writes a file of a copy, and drops what Python has compiled of the old one."""
+    (tree / file).write_text(text)
+    for compiled in (tree / file).parent.glob(f"__pycache__/{Path(file).stem}.*"):
+        compiled.unlink()
 
 
 def environment(tree: Path) -> dict[str, str]:
@@ -119,6 +127,7 @@ def memory_of_group(group: int) -> int:
 def _pytest(tree: Path, selection: str, log: Path, seconds: int, probe: str) -> None:
     """What a forked process does: pytest in the copy, which must have imported the copy and nothing else."""
     os.setsid()
+    gc.freeze()  # pytest collects garbage at its end: not among the million objects of torch
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     with log.open("w") as file:
         os.dup2(file.fileno(), 1)
@@ -146,7 +155,16 @@ def _main(tree: Path, selection: str) -> int:
     # The same examples every time, and no search for a smaller one: the first that fails is enough.
     settings.register_profile("mutants", derandomize=True, database=None, phases=(Phase.explicit, Phase.generate))
     settings.load_profile("mutants")
-    options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", f"--basetemp={tree.parent}/tmp"]
+    options = [
+        "-x",
+        "-q",
+        "--tb=no",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:unraisableexception",
+        f"--basetemp={tree.parent}/tmp",
+    ]
     status = int(pytest.main([*options, *shlex.split(selection)]))
     sys.stdout.flush()
     return NOTHING_SELECTED if status == pytest.ExitCode.USAGE_ERROR else status
