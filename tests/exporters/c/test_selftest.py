@@ -9,7 +9,7 @@ import pytest
 from c_models import STRICT, read, run, sources
 from lbnn.base.moments import Moments
 from lbnn.exporters.c import COptions, export_c, generate, lower
-from lbnn.exporters.c.selftest import SCALES, golden
+from lbnn.exporters.c.selftest import MOST_NUMBERS, SCALES, golden
 from lbnn.graph import GraphBuilder
 from lbnn.model.file import Model
 from places import need
@@ -138,6 +138,26 @@ def test_the_inputs_of_the_self_test_have_the_scales_that_it_states():
     assert vectors.scales == SCALES
     assert np.all(largest >= vectors.scales) and np.all(largest <= 2.0 * np.array(vectors.scales))
     assert [bool(var.any()) for var in vectors.var] == [scale > 0.0 for scale in vectors.scales]
+
+
+def test_the_inputs_of_the_self_test_are_eighths_without_a_pattern_and_their_variances_sixteenths():
+    vectors = golden(lower(read("zoo"), COptions(input_variance=True)).graph, 1e-5)
+    for scale, mean, var in zip(vectors.scales[1:], vectors.mean[1:], vectors.var[1:], strict=True):
+        eighths, sixteenths = 8.0 * mean / scale, 16.0 * var / scale**2
+        assert {*eighths} == set(range(-16, 16)) and {*sixteenths} == set(range(16))
+        assert abs(np.corrcoef(eighths, sixteenths)[0, 1]) < 0.3
+    assert not vectors.mean[0].any() and not np.signbit(vectors.mean[0]).any()
+    assert not np.array_equal(vectors.mean[1], vectors.mean[2])  # of one scale, and yet different
+
+
+@pytest.mark.parametrize(("size", "scales"), [(MOST_NUMBERS // 5, SCALES), (MOST_NUMBERS // 5 + 1, (0.0, 1.0))])
+def test_a_large_input_has_two_vectors(size, scales):
+    builder = GraphBuilder("large", (size,), random=False)
+    weight = Moments(np.ones((1, size)), np.ones((1, size)))
+    bias = Moments(np.zeros(1), np.zeros(1))
+    graph = builder.finish(builder.add("layer", "linear", ["input"], params=dict(weight=weight, bias=bias)))
+    vectors = golden(graph, 1e-5)
+    assert vectors.scales == scales and len(vectors.mean) == len(vectors.result.mean) == len(scales)
 
 
 def test_a_model_that_magnifies_rounding_states_the_tolerance_it_needs():
