@@ -201,6 +201,16 @@ def test_pointwise_operators_work_in_place():
     assert plan(graph).size == 2 * 7
 
 
+def test_a_shift_by_known_values_works_in_place_on_the_mean_and_shares_the_variance():
+    builder = GraphBuilder("shift", (7,), random=False)
+    value = linear(builder, INPUT, 7)
+    graph = builder.finish(activation(builder, builder.add("shift", "add", [value, INPUT])))
+    found = plan(graph)
+    run(graph, found)
+    assert graph.nodes[1].op == "shift" and found.size == 2 * 7
+    assert found.places["shift", MEAN] == found.places["linear", MEAN]
+
+
 def test_pooling_shrinks_in_place():
     builder = GraphBuilder("pool", (4, 16), random=False)
     value = builder.add("lift", "lift", [INPUT])
