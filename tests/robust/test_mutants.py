@@ -103,6 +103,14 @@ def test_the_runner_tells_a_failure_from_a_pass_and_from_one_that_never_ends(tmp
             run_tests(tree, f"test_outcomes.py {selection}" if selection[0] == "-" else selection)
 
 
+def test_tests_that_take_more_memory_than_they_may_are_ended(tmp_path, monkeypatch):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "test_outcomes.py").write_text(OUTCOMES)
+    monkeypatch.setattr("mutants_run.MOST_MEMORY", 1 << 20)
+    assert run_tests(tree, "test_outcomes.py -k hangs", limit=600) == "hangs"  # in that time it would pass
+
+
 @pytest.mark.parametrize("options", ["-rs", "-k nothing", "-p no:terminal", "--co"])
 def test_the_callers_options_for_pytest_are_not_for_the_runner(tmp_path, monkeypatch, options):
     monkeypatch.setenv("PYTEST_ADDOPTS", options)
