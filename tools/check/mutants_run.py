@@ -158,7 +158,8 @@ def _main(tree: Path, selection: str) -> int:
     options = [
         "-x",
         "-q",
-        "--tb=no", "--color=no",
+        "--tb=no",
+        "--color=no",
         "-p",
         "no:cacheprovider",
         "-p",
