@@ -4,6 +4,7 @@ BIN := .venv/bin
 JOBS ?= 2
 SECONDS ?= 600
 FUZZ_FILES ?= 5000
+NETWORKS ?= 2000
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
@@ -29,19 +30,29 @@ paper-choices: .venv/installed ## the same with other choices where the paper is
 	$(BIN)/python examples/polynomial/report.py --jobs out/paper
 
 bench: .venv/installed ## measure the benchmark models: instructions, flash, RAM, time beside onnxruntime
+	$(BIN)/python tools/tables/cost_table.py core
 	$(BIN)/python tools/bench/bench_table.py
 
-test: .venv/installed lint ## run the whole test suite
-	$(BIN)/pytest -n $(JOBS)
+numbers: .venv/installed ## write the measured numbers of all pages anew; KINDS=long,times for those that need time or quiet
+	$(BIN)/python tools/tables/pages.py --kinds "$(KINDS)" --only "$(ONLY)"
 
-mutants: .venv/installed ## apply 300 small faults, one at a time, and show that the tests catch each: 14 minutes of one core
-	$(BIN)/python tools/check/mutants.py --jobs $(JOBS)
+test: .venv/installed lint ## run the whole test suite; TESTS=tests/base for a part
+	$(BIN)/pytest -n $(JOBS) $(TESTS)
+
+elsewhere: .venv/installed ## make test in a fresh clone in a folder with a space, as another user, with other settings, offline
+	$(BIN)/python tools/check/elsewhere.py --jobs $(JOBS) --tests "$(TESTS)"
+
+mutants: .venv/installed ## apply 370 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
+	$(BIN)/python tools/check/$(if $(RANDOM),mutants_random.py --count $(RANDOM) --seed $(or $(SEED),1),mutants.py) --jobs $(JOBS)
 
 extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on every backend: about 4 minutes of one core
 	$(BIN)/python tools/check/extremes.py
 
 stack: .venv/installed ## stack and work memory of models on a Cortex-M4F: stated, by call graph, and as measured
 	$(BIN)/python tools/tables/stack_table.py
+
+random: .venv/installed ## run NETWORKS=2000 random networks of every layer and argument on every backend, from SEED=0
+	$(BIN)/python tools/check/random_networks.py --networks $(NETWORKS) --seed $(or $(SEED),0) --jobs $(JOBS)
 
 fuzz-files: .venv/installed ## feed the readers of CSV, .npz and model files with forged ones; FUZZ_FILES=20000 for more
 	$(BIN)/python tools/check/fuzz_files.py --examples $(FUZZ_FILES)
@@ -61,6 +72,9 @@ prove: .venv/installed ## prove with Frama-C that every C kernel and two models 
 analyze: .venv/installed ## cppcheck with MISRA, clang-tidy and gcc -fanalyzer on the runtime and generated C
 	$(BIN)/python tools/check/analyze.py
 
+recipes: .venv/installed ## follow every recipe of the docs word for word, each in a fresh copy
+	$(BIN)/python tools/check/follow_recipes.py
+
 lint: .venv/installed ## check style, types, and that imports point one way
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -70,4 +84,4 @@ lint: .venv/installed ## check style, types, and that imports point one way
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper paper-choices demo bench test mutants extremes stack fuzz-files audit matrix fuzz prove analyze lint clean
+.PHONY: help paper paper-choices demo bench numbers test elsewhere mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean

@@ -39,7 +39,8 @@
     X(LBNN_OK, 0, "ok")                                                                            \
     X(LBNN_ERROR_NULL, -1, "a pointer argument is null")                                           \
     X(LBNN_ERROR_INPUT, -2, "an input is not finite, or an input variance is negative")            \
-    X(LBNN_ERROR_OUTPUT, -3, "an output is not finite, or an output variance is negative")
+    X(LBNN_ERROR_OUTPUT, -3, "an output is not finite, or an output variance is negative")         \
+    X(LBNN_ERROR_OVERLAP, -4, "mean and variance are one array")
 
 typedef enum {
 #define LBNN_STATUS_ENTRY(name, value, message) name = (value),
@@ -51,16 +52,20 @@ typedef enum {
 /* ---- compiler --------------------------------------------------------------------------------- */
 
 /* LBNN_INLINE: part of a kernel, never a call. LBNN_KERNEL: one function for all layers that use it, not
- * copied into each; give it as nothing (-DLBNN_KERNEL=) to build a library of all kernels. */
+ * copied into each; give it as nothing (-DLBNN_KERNEL=) to build a library of all kernels. LBNN_UNUSED: no warning where
+ * a model does not need it: headers that stand inside of a .c file (--single-file) are no headers to a compiler. */
 #if defined(__GNUC__) || defined(__clang__)
-#define LBNN_INLINE static inline __attribute__((always_inline))
+#define LBNN_UNUSED __attribute__((unused))
+#define LBNN_INLINE static inline __attribute__((always_inline, unused))
 #define LBNN_DEFAULT_KERNEL static __attribute__((noinline, unused))
 #define LBNN_RESTRICT __restrict
 #elif defined(_MSC_VER)
+#define LBNN_UNUSED
 #define LBNN_INLINE static __forceinline
 #define LBNN_DEFAULT_KERNEL static inline
 #define LBNN_RESTRICT __restrict
 #else
+#define LBNN_UNUSED
 #define LBNN_INLINE static inline
 #define LBNN_DEFAULT_KERNEL static inline
 #define LBNN_RESTRICT
@@ -68,6 +73,13 @@ typedef enum {
 
 #ifndef LBNN_KERNEL
 #define LBNN_KERNEL LBNN_DEFAULT_KERNEL
+#endif
+
+/* A conversion as each language likes to see it (-Wold-style-cast). */
+#ifdef __cplusplus
+#define LBNN_AS(type, x) static_cast<type>(x)
+#else
+#define LBNN_AS(type, x) ((type)(x))
 #endif
 
 LBNN_KERNEL const char *lbnn_status_message(lbnn_status status)
@@ -109,7 +121,7 @@ LBNN_KERNEL const char *lbnn_status_message(lbnn_status status)
 #error "LBNN_STRICT needs IEEE arithmetic: compile without -ffast-math"
 #endif
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16 /* 16: half floats too */
-#error "LBNN_STRICT needs float arithmetic in float: compile with -msse2 -mfpmath=sse"
+#error "LBNN_STRICT needs float arithmetic in float: compile with -msse2 -mfpmath=sse, on s390 -fexcess-precision=fast"
 #endif
 /* gcc has no pragma for it that stays inside of a function, and no macro that says what -ffp-contract is. It can't fuse
  * where the processor can't, and does not unless asked to in ISO C (-std=c99), which C++ is not. */

@@ -68,7 +68,7 @@ LBNN_DEFAULT_KERNEL const float *lbnn_small_pixel(const float *in_mean, const fl
         lbnn_sum a = {start[0], v[0]}, b = {start[1], v[1]}, c = {start[2], v[2]}, d = {start[3], v[3]};
         lbnn_sum e = {start[4], v[4]}, f = {start[5], v[5]}, g = {start[6], v[6]}, h = {start[7], v[7]};
         do {
-            const int columns = (unsigned)y < s->in_height ? s->in_width : 0; /* none in a row outside */
+            const int columns = LBNN_AS(unsigned, y) < s->in_height ? s->in_width : 0; /* none in a row outside */
             const int from = (line + y) * s->in_width;
             do {
                 w += 2 * width;

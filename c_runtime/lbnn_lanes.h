@@ -22,6 +22,13 @@ typedef int32_t lbnn_integers __attribute__((vector_size(4 * LBNN_LANES)));
 typedef uint32_t lbnn_bits __attribute__((vector_size(4 * LBNN_LANES)));
 typedef lbnn_bits lbnn_mask; /* of each lane all bits or none */
 
+/* The same bits as a vector of another kind. */
+#ifdef __cplusplus
+#define LBNN_BITS_AS(type, x) reinterpret_cast<type>(x)
+#else
+#define LBNN_BITS_AS(type, x) ((type)(x))
+#endif
+
 /* The first n lanes, or all if n is larger; the others are zero. */
 LBNN_INLINE lbnn_lanes lbnn_lanes_load(const float *from, int n)
 {
@@ -29,7 +36,7 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_load(const float *from, int n)
     if (n >= LBNN_LANES) {
         memcpy(&x, from, sizeof x);
     } else {
-        memcpy(&x, from, (size_t)n * sizeof *from);
+        memcpy(&x, from, LBNN_AS(size_t, n) * sizeof *from);
     }
     return x;
 }
@@ -39,7 +46,7 @@ LBNN_INLINE void lbnn_lanes_store(float *to, lbnn_lanes x, int n)
     if (n >= LBNN_LANES) {
         memcpy(to, &x, sizeof x);
     } else {
-        memcpy(to, &x, (size_t)n * sizeof *to);
+        memcpy(to, &x, LBNN_AS(size_t, n) * sizeof *to);
     }
 }
 
@@ -51,13 +58,13 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_fill(float x)
 
 LBNN_INLINE lbnn_mask lbnn_lanes_less(lbnn_lanes x, lbnn_lanes y)
 {
-    return (lbnn_mask)(x < y);
+    return LBNN_BITS_AS(lbnn_mask, x < y);
 }
 
 /* x where the mask is set, otherwise y */
 LBNN_INLINE lbnn_lanes lbnn_lanes_select(lbnn_mask mask, lbnn_lanes x, lbnn_lanes y)
 {
-    return (lbnn_lanes)(((lbnn_bits)x & mask) | ((lbnn_bits)y & ~mask));
+    return LBNN_BITS_AS(lbnn_lanes, (LBNN_BITS_AS(lbnn_bits, x) & mask) | (LBNN_BITS_AS(lbnn_bits, y) & ~mask));
 }
 
 /* Whether to compute what only the masked lanes need: always, a vector has no branches. */
@@ -69,7 +76,7 @@ LBNN_INLINE int lbnn_lanes_worth(lbnn_mask mask)
 
 LBNN_INLINE lbnn_lanes lbnn_lanes_abs(lbnn_lanes x)
 {
-    return (lbnn_lanes)((lbnn_bits)x & 0x7fffffffu);
+    return LBNN_BITS_AS(lbnn_lanes, LBNN_BITS_AS(lbnn_bits, x) & 0x7fffffffu);
 }
 
 LBNN_INLINE lbnn_lanes lbnn_lanes_sqrt(lbnn_lanes x)
@@ -95,7 +102,7 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_float(lbnn_integers n)
 /* x 2^-n by taking n >= 0 from the exponent field */
 LBNN_INLINE lbnn_lanes lbnn_lanes_scale(lbnn_lanes x, lbnn_integers n)
 {
-    return (lbnn_lanes)((lbnn_bits)x - ((lbnn_bits)n << 23));
+    return LBNN_BITS_AS(lbnn_lanes, LBNN_BITS_AS(lbnn_bits, x) - (LBNN_BITS_AS(lbnn_bits, n) << 23));
 }
 
 #else
@@ -149,12 +156,12 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_sqrt(lbnn_lanes x)
 
 LBNN_INLINE lbnn_integers lbnn_lanes_integer(lbnn_lanes x)
 {
-    return (int32_t)x;
+    return LBNN_AS(int32_t, x);
 }
 
 LBNN_INLINE lbnn_lanes lbnn_lanes_float(lbnn_integers n)
 {
-    return (float)n;
+    return LBNN_AS(float, n);
 }
 
 /* x 2^-n by taking n >= 0 from the exponent field */
@@ -162,7 +169,7 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_scale(lbnn_lanes x, lbnn_integers n)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    bits -= (uint32_t)n << 23;
+    bits -= LBNN_AS(uint32_t, n) << 23;
     memcpy(&x, &bits, sizeof x);
     return x;
 }

@@ -176,7 +176,9 @@ LBNN_KERNEL int lbnn_is_variance(const float *x, int n)
     uint32_t bad = 0;
     for (int i = 0; i < n; i++) {
         const uint32_t bits = lbnn_float_bits(x[i]);
-        bad |= bits >= 0x7f800000u && bits != 0x80000000u;
+        if (bits >= 0x7f800000u && bits != 0x80000000u) {
+            bad = 1;
+        }
     }
     return !bad;
 }

@@ -78,7 +78,7 @@ LBNN_DEFAULT_KERNEL void lbnn_pool_planes(const float *in, float *out, const lbn
                 const lbnn_window x = lbnn_window_of(column, s->kernel_width, s->stride_width,
                                                      s->padding_width, s->in_width, s->count_include_pad);
                 const int count = y.size * x.size;
-                const float scale = 1.0f / (float)count;
+                const float scale = 1.0f / LBNN_AS(float, count);
                 const float sum = lbnn_window_sum(in, s->in_width, y, x);
                 *out++ = squared ? scale * scale * sum : scale * sum;
             }

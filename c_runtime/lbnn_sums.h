@@ -50,7 +50,7 @@ LBNN_INLINE int lbnn_fold(int kind)
 }
 
 /* What the first part of a sum begins with, the row of the bias, or another part: a row of zeros. */
-static const float lbnn_zeros[2 * LBNN_PACK] = {0.0f};
+LBNN_UNUSED static const float lbnn_zeros[2 * LBNN_PACK] = {0.0f};
 
 LBNN_INLINE const float *lbnn_sums_start(const float *bias, int more)
 {

@@ -3,15 +3,19 @@
 Names are imported when first used, so that `lbnn --help` does not wait for torch.
 """
 
+from __future__ import annotations
+
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from lbnn.base.errors import LbnnError
-from lbnn.base.moments import Moments
 from lbnn.base.version import __version__
 
+TYPE_CHECKING = False  # checkers take it for true; `typing` would be most of the time that `import lbnn` takes
 if TYPE_CHECKING:
+    from typing import Any
+
     from lbnn import nn
+    from lbnn.base.moments import Moments
     from lbnn.convert.from_torch import from_torch
     from lbnn.exporters import export
     from lbnn.exporters.compiled import compile
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from lbnn.train.fit import fit
 
 _HOMES = {
+    "Moments": "lbnn.base.moments",
     "cat": "lbnn.nn",
     "compile": "lbnn.exporters.compiled",
     "export": "lbnn.exporters",

@@ -1,5 +1,5 @@
 /* Written by train.py: the largest sigma to trust, in degrees, and readings in counts. */
-#define SIGMA_LIMIT 0.77f
+#define SIGMA_LIMIT 0.68f
 static const struct {
     const char *place;
     int         counts;

@@ -1,4 +1,4 @@
-"""Trains the thermometer and writes what the firmware needs: python train.py
+"""Trains the thermometer and writes what the firmware needs: python train.py; --stored measures the one here.
 
 A thermistor (10 kOhm at 25 degrees, B = 3950 K) to ground under a 10 kOhm resistor, read by a 12-bit converter. The
 calibration bath goes from -20 to 85 degrees. The curve flattens towards both ends, so that a count is worth more
@@ -49,20 +49,24 @@ def temperature(reading: np.ndarray) -> np.ndarray:
     return 1.0 / (np.log(ratio) / BETA + 1.0 / WARM) - ZERO
 
 
-def calibration(rng: np.random.Generator, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+def noise(reading: np.ndarray, even: bool = False) -> np.ndarray:
+    """In counts; the source resistance is proportional to the ideal reading, unless it is to be `even` everywhere."""
+    return np.full_like(reading, 5.0) if even else 4.0 + 8.0 * reading / FULL
+
+
+def calibration(rng: np.random.Generator, size: int, even: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     """Noisy readings and the bath's temperature, itself known to 0.05 degrees."""
     celsius = rng.uniform(COLDEST, HOTTEST, size)
     ideal = counts(celsius)
-    noise = 4.0 + 8.0 * ideal / FULL  # counts; the source resistance is proportional to the ideal reading
-    reading = np.clip(np.round(rng.normal(ideal, noise)), 0, FULL)
+    reading = np.clip(np.round(rng.normal(ideal, noise(ideal, even))), 0, FULL)
     bath = rng.normal(celsius, 0.05)
     return torch.tensor(reading[:, None]).float(), torch.tensor(bath[:, None]).float()
 
 
-def train(quick: bool = False, seed: int = 0) -> nn.Module:
+def train(quick: bool = False, even: bool = False, seed: int = 0) -> nn.Module:
     """Counts in, degrees out: standardisation is part of the model."""
     rng = np.random.default_rng(seed)
-    (x, y), validation = calibration(rng, 2000), calibration(rng, 1000)
+    (x, y), validation = calibration(rng, 2000, even), calibration(rng, 1000, even)
     torch.manual_seed(seed)
     model = bnn.Sequential(
         bnn.Standardize(x.mean(0), x.std(0)),
@@ -128,6 +132,14 @@ def show_sweep(model: nn.Module, limit: float) -> None:
     print(f"largest error there {error:.1f} degrees, largest sigma {float(out.std[:, 0][sure].max()):.2f}")
 
 
+def show_rails(model: nn.Module) -> None:
+    """Sigma where there is no thermometer, beside what it is at both ends of the calibration."""
+    ends = counts(np.array([HOTTEST, COLDEST])).round()
+    sigma = predict(model, torch.tensor([[0.0], *([end] for end in ends), [FULL]]).float()).std[:, 0].tolist()
+    print(f"sigma: short circuit {sigma[0]:.2f}, {HOTTEST:g} degrees {sigma[1]:.2f},", end=" ")
+    print(f"{COLDEST:g} degrees {sigma[2]:.2f}, broken wire {sigma[3]:.2f}")
+
+
 def draw(model: nn.Module, limit: float, path: Path) -> None:
     """The band over all counts, and the sigma that decides."""
     import matplotlib
@@ -165,22 +177,30 @@ def draw(model: nn.Module, limit: float, path: Path) -> None:
 def _ideal_sigma(reading: np.ndarray) -> np.ndarray:
     """Noise in counts over counts per degree, and the bath's own."""
     slope = np.abs(np.gradient(temperature(reading), reading))
-    return np.hypot(slope * (4.0 + 8.0 * reading / FULL), 0.05)
+    return np.hypot(slope * noise(reading), 0.05)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--quick", action="store_true", help="less training, for tests")
+    parser.add_argument("--stored", action="store_true", help="no training: measure the thermometer.pt of this folder")
+    parser.add_argument("--even-noise", action="store_true", help="only show what 5 counts everywhere would give")
     parser.add_argument("--out", type=Path, default=HERE, help="where to write (default: this folder)")
     args = parser.parse_args()
     torch.set_num_threads(1)
 
-    model = train(args.quick)
-    lbnn.save(model, args.out / "thermometer.pt", input_shape=(1,), name="thermometer")
+    if args.even_noise:
+        show_rails(train(even=True))
+        return
+    model = lbnn.load(HERE / "thermometer.pt") if args.stored else train(args.quick)
     limit = sigma_limit(model)
-    (args.out / "readings.h").write_text(header(limit))
     show_test(model, limit)
     show_sweep(model, limit)
+    show_rails(model)
+    if args.stored:
+        return
+    lbnn.save(model, args.out / "thermometer.pt", input_shape=(1,), name="thermometer")
+    (args.out / "readings.h").write_text(header(limit))
     draw(model, limit, args.out / "thermometer.png")
 
 

@@ -1,18 +1,25 @@
-"""Writes outputs in one step: all of it appears under its name, or nothing does."""
+"""Writes outputs in one step: all of it appears under its name, or nothing does.
+
+It is on the disk before it gets its name, and the name before the old output goes, so that a power cut leaves the old
+or the new.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lbnn.base.errors import LbnnError
+from lbnn.base.temporary import KEPT, held_file, held_folder, sweep
 
 Content = bytes | str
+PROBE = bytes(1 << 16)
+"""What must find room in a place for outputs before long work."""
 
 
 def write_file(path: str | Path, data: Content, force: bool = False) -> Path:
@@ -22,14 +29,11 @@ def write_file(path: str | Path, data: Content, force: bool = False) -> Path:
     with _explained(path):
         _refuse_other_kinds(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=_prefix(path), dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(_bytes(data))
-            Path(temporary).chmod(0o666 & ~_umask())
-            _name(Path(temporary), path, force)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        sweep(path.parent)
+        with held_file(path.parent, path.name) as (temporary, handle):
+            _write(handle, data)
+            _name(temporary, path, force)
+            _flush(path.parent)
     return path
 
 
@@ -44,13 +48,22 @@ def write_folder(path: str | Path, files: Mapping[str, Content], force: bool = F
         if path.exists() and not path.is_dir():
             raise LbnnError(f"{path} is a file; name a folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=_prefix(path), dir=path.parent))
-        try:
+        sweep(path.parent)
+        with held_folder(path.parent, path.name) as temporary:
             _fill(temporary / "new", files)
             _swap(temporary, path, force)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            _flush(path.parent)
     return path
+
+
+def fill_folder(folder: Path, files: Mapping[str, Content]) -> Path:
+    """Writes files into a temporary folder, which nobody looks for after a power cut."""
+    with _explained(folder):
+        for name, data in files.items():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(_bytes(data))
+    return folder
 
 
 def refuse_existing(path: Path, force: bool) -> None:
@@ -70,9 +83,11 @@ def refuse_unwritable(path: Path, force: bool) -> None:
         _refuse_other_kinds(path)
     refuse_existing(path, force)
     with _explained(path):
+        with suppress(FileNotFoundError):
+            path.lstat()  # refuses a name that is too long
         folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(PROBE)
 
 
 def _refuse_other_kinds(path: Path) -> None:
@@ -89,11 +104,6 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         raise LbnnError(f"can't write {path}: {getattr(error, 'strerror', None) or error}") from None
-
-
-def _prefix(path: Path) -> str:
-    """Of temporary names: hidden, and short enough wherever the final name is."""
-    return f".{path.name[:40]}."
 
 
 def _name(temporary: Path, path: Path, force: bool) -> None:
@@ -114,10 +124,42 @@ def _linked(temporary: Path, path: Path) -> bool:
 
 
 def _fill(folder: Path, files: Mapping[str, Content]) -> None:
+    """Writes all files, and flushes them and every folder on their way."""
+    folders = {folder}
     for name, data in files.items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(_bytes(data))
+        with target.open("xb") as file:
+            _write(file.fileno(), data)
+        folders |= {parent for parent in target.parents if parent.is_relative_to(folder)}
+    folder.mkdir(exist_ok=True)
+    for each in folders:
+        _flush(each)
+
+
+def _write(handle: int, data: Content) -> None:
+    """Writes a file to the disk, not only to the system's memory."""
+    with os.fdopen(handle, "wb", closefd=False) as file:
+        file.write(_bytes(data))
+    _sync(handle)
+
+
+def _flush(folder: Path) -> None:
+    """The names in a folder to the disk, where it may be opened."""
+    with suppress(PermissionError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            _sync(handle)
+        finally:
+            os.close(handle)
+
+
+def _sync(handle: int) -> None:
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that knows no such thing
+            raise
 
 
 def _swap(temporary: Path, path: Path, force: bool) -> None:
@@ -125,23 +167,22 @@ def _swap(temporary: Path, path: Path, force: bool) -> None:
 
     In one step where the system can, else with a way back.
     """
-    new, old = temporary / "new", temporary / "old"
+    new = temporary / "new"
     try:
         new.replace(path)
     except OSError:
         if not force or not os.path.lexists(path):
             raise
         if not _exchange(new, path):
-            _replace_in_two_steps(new, old, path)
+            _replace_in_two_steps(new, path)
 
 
-def _replace_in_two_steps(new: Path, old: Path, path: Path) -> None:
-    path.replace(old)
-    try:
-        new.replace(path)
-    except OSError:
-        old.replace(path)
-        raise
+def _replace_in_two_steps(new: Path, path: Path) -> None:
+    """In between the old one is kept; whoever removes the temporary folder puts it back."""
+    kept = new.parent / KEPT
+    kept.mkdir()
+    path.replace(kept / path.name)
+    new.replace(path)
 
 
 def _exchange(a: Path, b: Path) -> bool:
@@ -157,9 +198,3 @@ def _exchange(a: Path, b: Path) -> bool:
 def _bytes(data: Content) -> bytes:
     """Bytes of UTF-8; half a surrogate pair, as in a file name that is no UTF-8, is spelled out."""
     return data.encode(errors="backslashreplace") if isinstance(data, str) else data
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

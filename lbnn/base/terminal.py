@@ -54,9 +54,9 @@ def progress(label: str, names: Sequence[str]) -> Iterator[Iterator[str]]:
     """Iterates over `names` with a bar on stderr that names the one being worked on; silent where nobody looks."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
+    seen = sys.stderr is not None and sys.stderr.isatty()  # rich would take FORCE_COLOR for a terminal
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not seen) as bar:
         task = bar.add_task(label, total=len(names))
 
         def steps() -> Iterator[str]:

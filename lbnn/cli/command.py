@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
-
-from lbnn.base.errors import one_line
 
 MODEL = click.argument("model", type=click.Path(path_type=Path))
 FORCE = click.option("--force", is_flag=True, help="Replace existing output.")
@@ -17,7 +14,6 @@ DECIMAL = click.option(
     "--decimal", type=click.Choice(["point", "comma"]), default="point", show_default=True, help="Sign in a CSV."
 )
 ENCODING = click.option("--encoding", default="utf-8-sig", show_default=True, help="Of a CSV, such as latin-1.")
-INTERRUPTED = 130  # 128 and the number of SIGINT, as shells say it
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 
@@ -41,12 +37,6 @@ def split_names(text: str | None) -> list[str] | None:
 def quiet_if(as_json: bool) -> Callable[[str], None]:
     """What a command says on the way: nothing where stdout is for one JSON object."""
     return (lambda text: None) if as_json else print
-
-
-def interrupted(what_remains: str = "") -> int:
-    """Says in one line that Ctrl-C came and what there is nevertheless; the exit status of that."""
-    print("lbnn: interrupted" + (f"; {one_line(what_remains)}" if what_remains else ""), file=sys.stderr)
-    return INTERRUPTED
 
 
 def print_json(data: Any) -> None:

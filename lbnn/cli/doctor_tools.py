@@ -26,6 +26,11 @@ PROGRAMS = {
     "qemu-system-arm": ("booting whole firmware images", "apt install qemu-system-arm"),
     "riscv64-unknown-elf-gcc": ("RISC-V cores", "apt install gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf"),
     "qemu-system-riscv32": ("RISC-V boards", "apt install qemu-system-misc"),
+    "s390x-linux-gnu-gcc": (
+        "a big-endian machine in `verify`",
+        "apt install gcc-s390x-linux-gnu libc6-dev-s390x-cross",
+    ),
+    "qemu-s390x": ("running what is compiled for it", "apt install qemu-user"),
     "valgrind": ("instruction counts on this machine", "apt install valgrind"),
 }
 

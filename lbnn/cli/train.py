@@ -8,17 +8,8 @@ from typing import Any
 import click
 
 from lbnn.base.errors import LbnnError
-from lbnn.cli.command import (
-    AS_JSON,
-    DECIMAL,
-    ENCODING,
-    FORCE,
-    command,
-    interrupted,
-    print_json,
-    quiet_if,
-    split_names,
-)
+from lbnn.cli.command import AS_JSON, DECIMAL, ENCODING, FORCE, SHARE, command, print_json, quiet_if, split_names
+from lbnn.cli.ending import interrupted
 
 PRIORS = ("gaussian", "spike_slab")
 COUNT = click.IntRange(1, 1_000_000)

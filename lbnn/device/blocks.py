@@ -6,9 +6,7 @@ import ctypes
 import hashlib
 import importlib
 import platform
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.resources import targets_folder
+from lbnn.base.temporary import temporary_folder
 from lbnn.device.compilers import HOST_TOOLCHAINS, cache_folder
 from lbnn.device.cores import UnicornFamily
 from lbnn.device.elf import Segment
@@ -162,6 +161,6 @@ def native_block_counter() -> int | None:
     if not library.exists():
         if not host.available():
             return None
-        with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
-            host.compile_shared([source], Path(folder) / library.name).replace(library)
+        with temporary_folder(cache_folder()) as folder:
+            host.compile_shared([source], folder / library.name).replace(library)
     return ctypes.cast(ctypes.CDLL(str(library)).lbnn_count_block, ctypes.c_void_p).value

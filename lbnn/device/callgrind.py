@@ -5,11 +5,10 @@ from __future__ import annotations
 import platform
 import re
 import shutil
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 from lbnn.base.arrays import Floats
+from lbnn.base.temporary import temporary_folder
 from lbnn.device.compilers import Toolchain
 from lbnn.device.generated import GeneratedModel
 from lbnn.device.hosts import build_program
@@ -26,8 +25,7 @@ def available() -> bool:
 
 def count(toolchain: Toolchain, model: GeneratedModel, inputs: Floats, flags: Sequence[str]) -> int:
     """Instructions for one prediction, the mean over `inputs` [n, input_len]."""
-    with tempfile.TemporaryDirectory() as temporary:
-        here = Path(temporary)
+    with temporary_folder() as here:
         program = build_program(toolchain, model, here / "model", (*flags, *UNKNOWN_TO_VALGRIND))
         (here / "inputs.bin").write_bytes(inputs.astype("<f4").tobytes())
         tool = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", f"--toggle-collect={model.predict}")

@@ -7,16 +7,17 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
 from lbnn.base.errors import LbnnError
+from lbnn.base.files import refuse_unwritable
+from lbnn.base.temporary import lasting_folder
 from lbnn.device.cores import FAMILIES, Core, Family
+from lbnn.device.runs import run_to_end
 
 # Flags given by a caller come later and win.
 DEFAULT_FLAGS = ("-std=c99", "-O2", "-fno-math-errno")
@@ -69,7 +70,7 @@ class Toolchain:
         options = tuple(flag for flag in flags if not flag.startswith("-l"))
         folders = tuple(f"-I{folder}" for folder in include)
         given = (*self.flags, *DEFAULT_FLAGS, *options, *folders, *map(str, sources))
-        _run_compiler(self.name, (*self.command(), *given, "-o", str(out), *libraries))
+        _run_compiler(self.name, (*self.command(), *given, "-o", str(out), *libraries), out.parent)
         return out
 
     def compile_shared(
@@ -92,6 +93,11 @@ def _first_on_path(*names: str) -> tuple[str, ...] | None:
     return next(((path,) for name in names if (path := shutil.which(name))), None)
 
 
+def on_path(*names: str) -> Callable[[], tuple[str, ...] | None]:
+    """Finds the first of these programs that is installed."""
+    return partial(_first_on_path, *names)
+
+
 def _zig_command() -> tuple[str, ...] | None:
     return (sys.executable, "-m", "ziglang", "cc") if importlib.util.find_spec("ziglang") else None
 
@@ -105,7 +111,7 @@ def _host_command() -> tuple[str, ...] | None:
 
 
 def _family_gcc(family: Family) -> Toolchain:
-    return Toolchain(family.gcc, partial(_first_on_path, family.gcc), f"apt install {family.gcc_packages}")
+    return Toolchain(family.gcc, on_path(family.gcc), f"apt install {family.gcc_packages}")
 
 
 # zig compiles with undefined-behaviour traps and frame pointers unless told otherwise.
@@ -115,8 +121,8 @@ HOST_TOOLCHAINS: Mapping[str, Toolchain] = {
     toolchain.name: toolchain
     for toolchain in (
         Toolchain("host", _host_command, "set CC, or: apt install gcc, or: pip install ziglang"),
-        Toolchain("gcc", partial(_first_on_path, "gcc"), "apt install gcc"),
-        Toolchain("clang", partial(_first_on_path, "clang"), "apt install clang"),
+        Toolchain("gcc", on_path("gcc"), "apt install gcc"),
+        Toolchain("clang", on_path("clang"), "apt install clang"),
         Toolchain("zig", _zig_command, "pip install ziglang", _ZIG_FLAGS),
     )
 }
@@ -136,23 +142,14 @@ def cross_gcc(core: Core) -> Toolchain:
 # ---- running one ---------------------------------------------------------------------------------------------
 
 
-def _run_compiler(name: str, command: Sequence[str]) -> None:
-    environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(cache_folder() / "zig")}
-    environment["ZIG_LOCAL_CACHE_DIR"] = environment["ZIG_GLOBAL_CACHE_DIR"]
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=COMPILE_SECONDS,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise LbnnError(f"{name} did not finish within {COMPILE_SECONDS} s: {shlex.join(command)}") from None
-    if done.returncode != 0:
+def _run_compiler(name: str, command: Sequence[str], folder: Path) -> None:
+    """A compiler that is ended in the middle leaves its own temporary files, so they go where the output goes."""
+    zig = str(cache_folder() / "zig")
+    own = {"ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig, "TMPDIR": str(folder.absolute())}
+    done = run_to_end(command, COMPILE_SECONDS, env={**os.environ, **own})
+    if done is None:
+        raise LbnnError(f"{name} did not finish within {COMPILE_SECONDS} s: {shlex.join(command)}")
+    if done.status != 0:
         raise CompileError(f"{name} failed: {_first_error(done.stderr)}", done.stderr)
 
 
@@ -164,17 +161,24 @@ def _first_error(log: str) -> str:
 
 
 def cache_folder() -> Path:
-    """The user's cache folder for compiled parts that do not depend on a model."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(os.environ.get("LBNN_CACHE_DIR") or Path(base) / "lbnn")
+    """The user's folder for compiled parts that depend on no model; where none can be written, a temporary one."""
     try:
+        folder = _wanted_cache()
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
+        refuse_unwritable(folder / "new", force=True)
+    except (OSError, RuntimeError, LbnnError):  # RuntimeError: there is no home
         return _temporary_cache()
     return folder
+
+
+def _wanted_cache() -> Path:
+    if chosen := os.environ.get("LBNN_CACHE_DIR"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "lbnn"
 
 
 @cache
 def _temporary_cache() -> Path:
     """Code is loaded from the cache, so in a folder that all users share it gets a name that nobody can take first."""
-    return Path(tempfile.mkdtemp(prefix="lbnn-cache-"))
+    return lasting_folder()

@@ -1,4 +1,4 @@
-"""Devices that run a generated model: this host, an emulated core, an emulated board.
+"""Devices that run a generated model: this host, another machine, an emulated core, an emulated board.
 
 `run_model(device, model, inputs)` is the whole interface for those who want numbers and what they cost; DEVICES lists
 what there is, which follows from the tables of compilers, cores and boards.
@@ -6,7 +6,6 @@ what there is, which follows from the tables of compilers, cores and boards.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +14,7 @@ import numpy as np
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
+from lbnn.base.temporary import temporary_folder
 from lbnn.device.boards import BOARDS, Board
 from lbnn.device.compilers import HOST_TOOLCHAINS
 from lbnn.device.cores import CORES, Core
@@ -22,6 +22,7 @@ from lbnn.device.emulated import QemuDevice, UnicornDevice
 from lbnn.device.firmware import CROSS_COMPILERS
 from lbnn.device.generated import GeneratedModel
 from lbnn.device.hosts import HostDevice, SanitizedDevice
+from lbnn.device.machines import MACHINES, MachineDevice
 from lbnn.device.results import DeviceResult, Image
 
 
@@ -46,10 +47,11 @@ def _host_devices() -> Iterator[Device]:
     yield HostDevice("c", HOST_TOOLCHAINS["host"])
     yield from (HostDevice(f"c-{name}", tool) for name, tool in HOST_TOOLCHAINS.items() if name != "host")
     yield SanitizedDevice("c-sanitized", HOST_TOOLCHAINS["host"])
+    yield from (MachineDevice(f"c-{name}", machine) for name, machine in MACHINES.items())
 
 
 def list_devices(cores: Iterable[Core], boards: Iterable[Board]) -> dict[str, Device]:
-    """Every device by name: this host with each compiler, each core that can be emulated, each board."""
+    """Every device by name: this host with each compiler, other machines, cores that can be emulated, boards."""
     emulated = [core for core in cores if core.unicorn]
     devices: list[Device] = [
         *_host_devices(),
@@ -87,8 +89,8 @@ def run_model(
     """Compiles a generated model for `device` and predicts `inputs` [n, input_len] there."""
     chosen = find_device(device) if isinstance(device, str) else device
     samples = _samples(model, inputs, input_variance)
-    with tempfile.TemporaryDirectory() as temporary:
-        return chosen.build(model, Path(temporary), tuple(flags)).run(samples, profile)
+    with temporary_folder() as folder:
+        return chosen.build(model, folder, tuple(flags)).run(samples, profile)
 
 
 def _samples(model: GeneratedModel, inputs: Floats, input_variance: Floats | None) -> list[Floats]:

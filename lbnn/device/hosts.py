@@ -94,5 +94,5 @@ class _SanitizedImage:
 def build_program(toolchain: Toolchain, model: GeneratedModel, out: Path, flags: Iterable[str]) -> Path:
     """A host program that predicts the samples of inputs.bin into outputs.bin."""
     targets = targets_folder()
-    sources = [targets / "host_io.c", targets / "run_samples.c", model.source]
+    sources = [targets / "host_io.c", targets / "run_samples.c", *model.sources]
     return toolchain.compile(sources, out, (*model.driver_flags, *flags, "-lm"), [targets, model.folder])

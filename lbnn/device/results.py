@@ -5,7 +5,6 @@ Numbers travel as float32 bit patterns, never as text.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lbnn.base.arrays import Floats
+from lbnn.base.errors import LbnnError
+from lbnn.base.temporary import temporary_folder
 from lbnn.device.elf import Sizes
 from lbnn.device.generated import GeneratedModel
-from lbnn.device.runs import EmulationFault, ProgramRun
+from lbnn.device.runs import NO_MEMORY, EmulationFault, OutOfMemory, ProgramRun
 from lbnn.device.stack import StackBound
 
 
@@ -86,20 +87,33 @@ def work_used(model: GeneratedModel, memory: NDArray[Any]) -> int:
 
 
 def run_samples(
-    name: str, model: GeneratedModel, samples: Sequence[Floats], run: Callable[[Path], ProgramRun]
+    name: str,
+    model: GeneratedModel,
+    samples: Sequence[Floats],
+    run: Callable[[Path], ProgramRun],
+    byte_order: str = "<",
 ) -> tuple[ProgramRun, int, NDArray[np.void]]:
-    """Runs a program built from run_samples.c: what it said, the ticks of an empty call, a record for each sample."""
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        (folder / "inputs.bin").write_bytes(np.concatenate(samples, axis=1).astype("<f4").tobytes())
+    """Runs a program built from run_samples.c: what it said, the ticks of an empty call, a record for each sample.
+
+    Its files are in the machine's own byte order.
+    """
+    with temporary_folder() as folder:
+        (folder / "inputs.bin").write_bytes(np.concatenate(samples, axis=1).astype(f"{byte_order}f4").tobytes())
         done = run(folder)
         if done.status != 0:
-            raise EmulationFault(f"{name}: the program ended with status {done.status}: {_cause(done.stderr)}")
+            raise _failure(name, done)
         output = (folder / "outputs.bin").read_bytes()
-    records = np.frombuffer(output[4:], model.record)
+    records = np.frombuffer(output[4:], model.record.newbyteorder(byte_order)).astype(model.record)  # type: ignore[arg-type]
     if len(records) != len(samples[0]):
         raise EmulationFault(f"{name}: {len(records)} results for {len(samples[0])} samples")
-    return done, int.from_bytes(output[:4], "little"), records
+    return done, int(np.frombuffer(output[:4], f"{byte_order}u4")[0]), records
+
+
+def _failure(name: str, done: ProgramRun) -> LbnnError:
+    cause = _cause(done.stderr)
+    if NO_MEMORY.search(cause):
+        return OutOfMemory(name)
+    return EmulationFault(f"{name}: the program ended with status {done.status}: {cause}")
 
 
 def _cause(stderr: str) -> str:

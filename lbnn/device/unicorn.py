@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import mmap
 import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,13 +19,14 @@ from lbnn.device.blocks import BlockCounts, native_block_counter, unicorn_consta
 from lbnn.device.boards import KB, MB
 from lbnn.device.cores import Core, UnicornFamily
 from lbnn.device.elf import Segment, read_segments, read_symbols
-from lbnn.device.runs import EmulationFault
+from lbnn.device.runs import EmulationFault, OutOfMemory
 
 # Nothing is mapped at address 0 nor around the stack, so that a null pointer and a stack overflow fault.
 _STACK_BASE, _STACK_SIZE = 0x30000000, 256 * KB
 _BUFFER_BASE, _BUFFER_SIZE = 0x60000000, 64 * MB
 _RETURN_PAGE = 0x0F000000
 _PAGE = 4 * KB
+_ENGINE_SIZE = 1024 * MB + _BUFFER_SIZE + 64 * MB  # its buffer for translated code, our memory, and some for the rest
 _PAINT = 0xA5A5A5A5
 _INSTRUCTION_LIMIT = 20_000_000_000
 
@@ -205,6 +207,7 @@ def _known(core: Core) -> UnicornFamily:
 def _open_engine(core: Core) -> tuple[Any, dict[str, int]]:
     """A Unicorn engine for `core` and its register numbers by name."""
     family = _known(core)
+    _refuse_small_memory(core)
     names = vars(importlib.import_module(f"unicorn.{family.arch.lower()}_const"))
     prefix = f"UC_{family.arch}_REG_"
     registers = {name.removeprefix(prefix): value for name, value in names.items() if name.startswith(prefix)}
@@ -214,6 +217,14 @@ def _open_engine(core: Core) -> tuple[Any, dict[str, int]]:
     for register, bits in family.fpu_bits if core.hard_float else ():
         engine.reg_write(registers[register], engine.reg_read(registers[register]) | bits)
     return engine, registers
+
+
+def _refuse_small_memory(core: Core) -> None:
+    """An error if there is no room for the engine, which would end the process with a message of its own."""
+    try:
+        mmap.mmap(-1, _ENGINE_SIZE, getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_NORESERVE", 0)).close()
+    except OSError:
+        raise OutOfMemory(f"{core.name}: the emulator") from None
 
 
 def _page_runs(segments: Iterable[Segment]) -> list[tuple[int, int, int]]:

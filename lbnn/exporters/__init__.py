@@ -67,4 +67,7 @@ def _write_onnx(model: Any, out: str | Path | None, options: OnnxOptions, force:
     return export_onnx(model, out or f"{identifier(model.name)}.onnx", options, force)
 
 
-TARGETS: Mapping[str, Target] = {"c": Target(COptions, _write_c), "onnx": Target(OnnxOptions, _write_onnx)}
+TARGETS: Mapping[str, Target] = {
+    "c": Target(COptions, _write_c),
+    "onnx": Target(OnnxOptions, _write_onnx),
+}

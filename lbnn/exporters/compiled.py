@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +11,10 @@ import numpy as np
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
-from lbnn.base.files import write_folder
+from lbnn.base.files import fill_folder
 from lbnn.base.moments import Moments
 from lbnn.base.templates import render
+from lbnn.base.temporary import temporary_folder
 from lbnn.device.compilers import TOOLCHAINS, Toolchain
 from lbnn.exporters.c import COptions
 from lbnn.exporters.c.folder import generate_program
@@ -98,8 +98,8 @@ def compile(
     data = view(program, read, options)
     sources = {**generate_program(program, data, options), "batch.c": render("c/batch.c.j2", model=data)}
     graph = program.graph
-    with tempfile.TemporaryDirectory(prefix="lbnn-") as folder:
-        library = _build(write_folder(Path(folder) / "c", sources), TOOLCHAINS[toolchain], flags)
+    with temporary_folder() as folder:
+        library = _build(fill_folder(folder / "c", sources), TOOLCHAINS[toolchain], flags)
         return Compiled(
             library,
             data.name,

@@ -6,11 +6,9 @@ any C library.
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
-from lbnn.base.files import write_folder
+from lbnn.base.files import fill_folder
 from lbnn.base.resources import targets_folder
+from lbnn.base.temporary import temporary_folder
 from lbnn.device.compilers import TOOLCHAINS
 from lbnn.exporters.c import COptions, generate
 from lbnn.model.file import Model
@@ -40,8 +38,8 @@ def missing() -> str:
 
 def compile_wasm(model: Model) -> bytes:
     """The bytes of the module."""
-    with tempfile.TemporaryDirectory(prefix="lbnn-") as temporary:
-        folder = write_folder(Path(temporary) / "c", {**generate(model, COptions(name="model")), "main.c": MAIN})
+    with temporary_folder() as temporary:
+        folder = fill_folder(temporary / "c", {**generate(model, COptions(name="model")), "main.c": MAIN})
         sources = [folder / "model.c", folder / "main.c"]
-        out = Path(temporary) / "model.wasm"
+        out = temporary / "model.wasm"
         return TOOLCHAINS["zig"].compile(sources, out, FLAGS, [folder, targets_folder() / "freestanding"]).read_bytes()

@@ -20,6 +20,7 @@ from lbnn.base.arrays import Array
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.ops import Op, Shape, Use
+from lbnn.ops.limits import check_held, check_numbers, check_size
 
 Param = Moments[Array] | Array
 
@@ -111,13 +112,22 @@ def check_node(node: Node, values: Mapping[str, Value]) -> Value:
         inputs = [_lookup(name, values) for name in node.inputs]
         _check_inputs(op, inputs)
         _check_params(op, node.params)
-        shapes = {key: tuple(param.shape) for key, param in node.params.items()}
-        shape = op.shape(*(value.shape for value in inputs), **shapes, **node.attrs)
+        shape = _checked_shape(op, node, tuple(value.shape for value in inputs))
     except LbnnError as error:
         raise LbnnError(f"node {node.name!r}: {error}") from None
     except (TypeError, ValueError, IndexError, ArithmeticError) as error:
         raise LbnnError(f"node {node.name!r}: {node.op} does not take these attributes ({error})") from None
     return Value(shape, random=not op.point_output)
+
+
+def _checked_shape(op: Op, node: Node, inputs: tuple[Shape, ...]) -> Shape:
+    """The shape of the result, where neither it nor what is held on the way to it is too large."""
+    check_numbers(node.attrs)
+    shapes = {key: tuple(param.shape) for key, param in node.params.items()}
+    shape = op.shape(*inputs, **shapes, **node.attrs)
+    check_size("its result", shape)
+    check_held(op.held(Use(inputs, shape, node.params, node.attrs)))
+    return shape
 
 
 def _lookup(name: str, values: Mapping[str, Value]) -> Value:
@@ -210,8 +220,17 @@ class GraphBuilder:
 
 
 def rebuild(graph: Graph, nodes: Iterable[Node], output: str | None = None, random: bool | None = None) -> Graph:
-    """A graph of other nodes or with another kind of input, checked, each operator in the form its inputs ask for."""
+    """A graph of other nodes or with another kind of input, checked, each operator in the form its inputs ask for.
+
+    A value that was lifted to meet a random one stays known where, the input now being known, nothing random meets it.
+    """
     builder = GraphBuilder(graph.name, graph.input.shape, graph.input.random if random is None else random)
+    unlifted: dict[str, str] = {}
     for node in nodes:
-        builder.add(node.name, node.op, node.inputs, node.attrs, node.params)
-    return builder.finish(graph.output if output is None else output)
+        inputs = [unlifted.get(name, name) for name in node.inputs]
+        if node.op == "lift" and graph.input.random and not builder.input.random:
+            unlifted[node.name] = inputs[0]
+        else:
+            builder.add(node.name, node.op, inputs, node.attrs, node.params)
+    output = graph.output if output is None else output
+    return builder.finish(unlifted.get(output, output))

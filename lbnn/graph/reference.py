@@ -134,9 +134,8 @@ def evaluate(graph: Graph, mean: Any, var: Any = None) -> dict[str, Any]:
     of variance zero would be another network where there is a clamp.
     """
     mean = np.asarray(mean, dtype=np.float64)
-    if var is None and graph.input.random:
-        graph = rebuild(graph, graph.nodes, random=False)
-    known = var is None or not graph.input.random
+    graph = in_form(graph, var is not None)
+    known = not graph.input.random
     values: dict[str, Any] = {INPUT: mean if known else Moments(mean, np.asarray(var, dtype=np.float64))}
     for node in graph.nodes:
         inputs = [values[name] for name in node.inputs]
@@ -145,14 +144,19 @@ def evaluate(graph: Graph, mean: Any, var: Any = None) -> dict[str, Any]:
     return values
 
 
+def in_form(graph: Graph, random: bool) -> Graph:
+    """The graph with the forms for a known input if that is not `random`; one made for a known input stays."""
+    return rebuild(graph, graph.nodes, random=False) if graph.input.random and not random else graph
+
+
 def evaluate_node(node: Node, inputs: Sequence[Any]) -> Any:
     """One operator on a batch of values."""
     return ops.find(node.op).formula(NUMPY, *inputs, **node.params, **node.attrs)
 
 
-def predict(graph: Graph, mean: Any, var: Any = None) -> Moments[Array]:
-    """The graph's result for a batch of inputs; a point has variance zero."""
-    out = evaluate(graph, mean, var)[graph.output]
+def predict(graph: Graph, mean: Any, var: Any = None, values: dict[str, Any] | None = None) -> Moments[Array]:
+    """The graph's result for a batch of inputs; a point has variance zero. `values`: what `evaluate` gave."""
+    out = (values or evaluate(graph, mean, var))[graph.output]
     batch = (len(mean), *graph.values[graph.output].shape)
     if not isinstance(out, Moments):
         out = Moments(out, np.zeros(batch))

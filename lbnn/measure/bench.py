@@ -6,7 +6,6 @@ onnxruntime in the same rounds, all called from Python. Each row says how it was
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lbnn.base.errors import LbnnError
+from lbnn.base.temporary import temporary_folder
 from lbnn.base.terminal import kilobytes, print_table, progress, thousands
 from lbnn.exporters.c import COptions, lower
 from lbnn.exporters.c.folder import write_program
@@ -92,8 +92,8 @@ def measure_backends(path: Path, names: Sequence[str], asked: bool = True) -> Be
     """Measures the model in a file; unless they were asked for, boards that are too small are left out."""
     model, options = read_model(path), COptions(name=NAME)
     program = lower(model, options)
-    with tempfile.TemporaryDirectory() as temporary:
-        generated = write_program(program, model, options, Path(temporary) / "c")
+    with temporary_folder() as folder:
+        generated = write_program(program, model, options, folder / "c")
         subject = Subject(path, model, program, generated, ordinary_inputs(model))
         work: dict[str, Callable[[], Any]] = {
             "times": lambda: host_times(subject, names),

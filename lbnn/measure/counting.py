@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from lbnn.base.errors import LbnnError
+from lbnn.base.temporary import temporary_folder
 from lbnn.device import callgrind
 from lbnn.device.compilers import DEFAULT_FLAGS, CompileError
 from lbnn.device.devices import DEVICES, run_model
@@ -87,8 +86,8 @@ def reference_layer_costs(model: Model) -> tuple[LayerCost, ...]:
     inputs = ordinary_inputs(model)[:COUNTED].reshape(COUNTED, -1)
     options = COptions(name=NAME)
     program = lower(model, options)
-    with tempfile.TemporaryDirectory() as temporary:
-        generated = write_program(program, model, options, Path(temporary) / "c")
+    with temporary_folder() as folder:
+        generated = write_program(program, model, options, folder / "c")
         try:
             result = run_model(device, generated, inputs, flags=DEVICE_FLAGS, profile=True)
         except LbnnError:

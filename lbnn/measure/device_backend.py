@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lbnn.base.temporary import temporary_folder
 from lbnn.device.devices import run_model
 from lbnn.exporters.c import COptions, footprint, lower
 from lbnn.exporters.c.folder import write_program
@@ -19,15 +19,20 @@ from lbnn.model.file import Model
 
 
 def run_device(
-    device: str, model: Model, samples: Samples, runtime: Path | None = None, weights: str = "source"
+    device: str,
+    model: Model,
+    samples: Samples,
+    runtime: Path | None = None,
+    weights: str = "source",
+    optimize: str = "speed",
 ) -> Outcome:
     """The exported C, compiled for a device and run there; `runtime` replaces the C runtime's headers."""
-    options = COptions(name="model", input_variance=samples.var is not None, weights=weights)
+    options = COptions(name="model", input_variance=samples.var is not None, weights=weights, optimize=optimize)
     program = lower(model, options)
     inputs = samples.mean.reshape(len(samples), -1)
     spread = None if samples.var is None else samples.var.reshape(len(samples), -1)
-    with tempfile.TemporaryDirectory() as folder:
-        written = write_program(program, model, options, Path(folder) / "c")
+    with temporary_folder() as folder:
+        written = write_program(program, model, options, folder / "c")
         if runtime is not None:
             for header in written.folder.glob("lbnn*.h"):
                 shutil.copy(runtime / header.name, header)

@@ -4,8 +4,9 @@ The reference is numpy float64 of the graph as it was traced, before any pass. F
 
     mean error = |m - m_ref| / (|m_ref| + sqrt(v_ref)),      variance error = |v - v_ref| / v_ref
 
-and a backend passes if both maxima over all samples are at most the tolerance. A v_ref that is not zero counts as at
-least the smallest normal float32, 1.2e-38: below it a float32 variance loses its digits and then all of itself.
+and a backend passes if every error is at most the tolerance or, where it is more, what rounding to float32 may cost at
+this very element (`lbnn.graph.rounding`), in the same measure. A v_ref that is not zero counts as at least the smallest
+normal float32, 1.2e-38, and so does |m_ref| + sqrt(v_ref): below it a float32 loses its digits and then all of itself.
 """
 
 from __future__ import annotations
@@ -21,13 +22,18 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.exporters.c.dtypes.float32 import FLOAT32_DTYPE
 from lbnn.graph import Graph
-from lbnn.graph.reference import predict
+from lbnn.graph.reference import evaluate, predict
+from lbnn.graph.rounding import propagate
 from lbnn.measure.cost import Cost
 from lbnn.measure.samples import Samples
 from lbnn.model.file import Model
 
 FLOAT32_TOLERANCE = FLOAT32_DTYPE.tolerance
 LEAST_VARIANCE = float(np.finfo(np.float32).tiny)
+"""The smallest normal float32, also what means are measured by where they are smaller still."""
+
+NO_DIGIT = 0.1
+"""A larger bound excuses nothing: an answer without a single sure digit is none."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +50,24 @@ Runner = Callable[[Model, Samples], Outcome]
 
 
 @dataclass(frozen=True)
+class Expected:
+    """The reference's answers, and for each output element, [n, outputs], what float32 may miss them by."""
+
+    result: Moments[Any]
+    mean_bound: AnyArray
+    var_bound: AnyArray
+
+    def allowed(self, tolerance: float, bounded: bool = True) -> tuple[AnyArray, AnyArray]:
+        """The largest errors of mean and variance that pass."""
+        if not bounded:
+            return (np.full_like(self.mean_bound, tolerance),) * 2
+        mean, var = (np.maximum(tolerance, np.minimum(bound, NO_DIGIT)) for bound in (self.mean_bound, self.var_bound))
+        return mean, var
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """One backend against the reference."""
+    """One backend against the reference: its largest errors, each with the bound of float32 at that element."""
 
     backend: str
     mean_error: float
@@ -55,20 +77,42 @@ class Verdict:
     cost: Cost
     departs_at: str | None = None
     finite: bool = True  # no answer was infinite, NaN or refused by `_predict`
+    mean_bound: float = 0.0
+    var_bound: float = 0.0
+    allowed: float = 0.0  # where an error comes nearest to what passes, or goes furthest beyond it
+    excess: float = 0.0  # that error over `allowed`
 
     @property
     def passed(self) -> bool:
-        """Both errors are within the tolerance; NaN never is."""
-        return self.mean_error <= self.tolerance and self.var_error <= self.tolerance
+        """No error is beyond what is allowed at its element; NaN always is."""
+        return self.excess <= 1.0
+
+
+def expect(graph: Graph, samples: Samples) -> Expected:
+    """The reference's answers to samples, and how near float32 comes to them."""
+    values = evaluate(graph, samples.mean, samples.var)
+    bound = propagate(graph, values)[graph.output]
+    result = predict(graph, samples.mean, samples.var, values)
+    if not isinstance(bound, Moments):
+        bound = Moments(bound, np.zeros_like(bound))
+    mean, var = (np.broadcast_to(part, result.mean.shape).reshape(len(samples), -1) for part in bound)
+    mean_scale, var_scale = _scales(result)
+    return Expected(result, _ratio(mean, mean_scale), _ratio(var, var_scale))
 
 
 def errors(got: Outcome, want: Moments[Any]) -> tuple[AnyArray, AnyArray]:
     """Mean and variance error of every output element, [n, outputs]; infinite where the answer is not a number."""
     mean, var = (np.asarray(part, dtype=np.float64).reshape(len(got.mean), -1) for part in (got.mean, got.var))
     true_mean, true_var = (np.asarray(part).reshape(len(got.mean), -1) for part in want)
-    scale = np.where(true_var > 0.0, np.maximum(true_var, LEAST_VARIANCE), true_var)
-    mean_error = _ratio(np.abs(mean - true_mean), np.abs(true_mean) + np.sqrt(scale))
-    return mean_error, _ratio(np.abs(var - true_var), scale)
+    mean_scale, var_scale = _scales(want)
+    return _ratio(np.abs(mean - true_mean), mean_scale), _ratio(np.abs(var - true_var), var_scale)
+
+
+def _scales(want: Moments[Any]) -> tuple[AnyArray, AnyArray]:
+    """What errors of mean and variance are relative to, [n, outputs]."""
+    mean, var = (np.asarray(part).reshape(len(want.mean), -1) for part in want)
+    scale = np.where(var > 0.0, np.maximum(var, LEAST_VARIANCE), var)
+    return np.maximum(np.abs(mean) + np.sqrt(scale), LEAST_VARIANCE), scale
 
 
 def _ratio(error: AnyArray, scale: AnyArray) -> AnyArray:
@@ -78,45 +122,75 @@ def _ratio(error: AnyArray, scale: AnyArray) -> AnyArray:
     return np.where(np.isnan(quotient), np.inf, quotient)
 
 
-def judge(name: str, runner: Runner, model: Model, samples: Samples, tolerance: float) -> Verdict:
-    """Runs one backend on all samples; if it fails, says at which node it departs."""
+def judge(
+    name: str,
+    runner: Runner,
+    model: Model,
+    samples: Samples,
+    tolerance: float,
+    bounded: bool = True,
+    expected: Expected | None = None,
+) -> Verdict:
+    """Runs one backend on all samples; if it fails, says at which node it departs.
+
+    Unless `bounded`, the tolerance is the limit everywhere. What is expected can be given, to compute it only once.
+    """
+    expected = expected or expect(model.graph, samples)
     outcome = runner(model, samples)
-    mean_error, var_error = errors(outcome, predict(model.graph, samples.mean, samples.var))
-    both = np.maximum(mean_error, var_error).max(axis=1)
-    worst = int(both.argmax())
-    verdict = Verdict(
+    verdict = _compare(name, outcome, expected, samples, tolerance, bounded)
+    if verdict.passed:
+        return verdict
+    worst = int(verdict.worst[1:].split()[0])
+    return replace(verdict, departs_at=departure(runner, model, samples[worst], tolerance, bounded))
+
+
+def _compare(
+    name: str, outcome: Outcome, expected: Expected, samples: Samples, tolerance: float, bounded: bool
+) -> Verdict:
+    found, allowed = np.stack(errors(outcome, expected.result)), np.stack(expected.allowed(tolerance, bounded))
+    with np.errstate(invalid="ignore"):
+        excess = found / allowed
+    part, worst, element = np.unravel_index(int(excess.argmax()), excess.shape)
+    largest = [np.unravel_index(int(errors.argmax()), errors.shape) for errors in found]
+    return Verdict(
         name,
-        float(mean_error.max()),
-        float(var_error.max()),
+        float(found[0].max()),
+        float(found[1].max()),
         f"#{worst} {samples.kinds[worst]}",
         tolerance,
         outcome.cost,
         finite=bool(np.isfinite(outcome.mean).all() and np.isfinite(outcome.var).all()),
+        mean_bound=float(expected.mean_bound[largest[0]]),
+        var_bound=float(expected.var_bound[largest[1]]),
+        allowed=float(allowed[part, worst, element]),
+        excess=float(excess[part, worst, element]),
     )
-    if verdict.passed:
-        return verdict
-    return replace(verdict, departs_at=departure(runner, model, samples[worst], tolerance))
 
 
-def departure(runner: Runner, model: Model, sample: Samples, tolerance: float) -> str:
+def departure(runner: Runner, model: Model, sample: Samples, tolerance: float, bounded: bool = True) -> str:
     """The first node whose own result is off: the graph is cut behind each node in turn and run again.
 
-    A node counts if its error is beyond the tolerance and not small beside that of the whole model.
+    A node counts if an error is beyond what is allowed there and not small beside that of the whole model.
     """
-    final = _worst_error(runner, model, sample)
-    threshold = max(tolerance, 0.01 * min(final, 1e30))
+    final, _ = _errors_and_limits(runner, model, sample, tolerance, bounded)
+    threshold = 0.01 * min(float(final.max()), 1e30)
     for node in model.graph.nodes:
-        if _worst_error(runner, cut_behind(model, node.name), sample) > threshold:
+        found, allowed = _errors_and_limits(runner, cut_behind(model, node.name), sample, tolerance, bounded)
+        if np.any((found > allowed) & (found > threshold)):
             return f"{node.name} ({node.op})"
     return f"{model.graph.output} (only as a whole)"
 
 
-def _worst_error(runner: Runner, model: Model, sample: Samples) -> float:
+def _errors_and_limits(
+    runner: Runner, model: Model, sample: Samples, tolerance: float, bounded: bool
+) -> tuple[AnyArray, AnyArray]:
+    """Both errors of every element, infinite if there is no answer, and what is allowed there."""
     try:
         outcome = runner(model, sample)
     except LbnnError:
-        return float("inf")
-    return float(max(part.max() for part in errors(outcome, predict(model.graph, sample.mean, sample.var))))
+        return np.full(1, np.inf), np.zeros(1)
+    expected = expect(model.graph, sample)
+    return np.stack(errors(outcome, expected.result)), np.stack(expected.allowed(tolerance, bounded))
 
 
 def cut_behind(model: Model, name: str) -> Model:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -21,6 +20,7 @@ import numpy as np
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
+from lbnn.base.temporary import temporary_folder
 from lbnn.device.compilers import cross_gcc
 from lbnn.device.cores import CORES
 from lbnn.device.elf import image_sizes
@@ -78,8 +78,7 @@ PEERS = {"emx-onnx-cgen": emx_missing, "iree": iree_missing, "fastbnns": fastbnn
 
 def count_emx(proto: Any, inputs: Floats, flags: Sequence[str]) -> Cost:
     """What the C of emx-onnx-cgen costs on a Cortex-M4F for one of `inputs`; RAM is in `stack_bytes`, heap included."""
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
+    with temporary_folder() as folder:
         (folder / "peer.onnx").write_bytes(_pinned(proto, 1).SerializeToString())
         (folder / "heap.c").write_text(HEAP)
         _run(

@@ -10,30 +10,44 @@ from typing import Any
 from lbnn.base.errors import LbnnError
 from lbnn.base.terminal import kilobytes, print_table, progress, thousands
 from lbnn.device.compilers import CompileError
+from lbnn.device.runs import OutOfMemory
 from lbnn.measure.backends import BACKENDS
-from lbnn.measure.parity import Verdict, judge
+from lbnn.measure.conditioning import Conditioning
+from lbnn.measure.parity import Expected, Verdict, expect, judge
 from lbnn.measure.samples import Samples
 from lbnn.model.file import Model
 
 
 def verify_backends(
-    model: Model, samples: Samples, names: Sequence[str], tolerance: float, left_out: dict[str, str] | None = None
+    model: Model,
+    samples: Samples,
+    names: Sequence[str],
+    tolerance: float,
+    left_out: dict[str, str] | None = None,
+    bounded: bool = True,
+    expected: Expected | None = None,
 ) -> list[Verdict]:
-    """Compares each backend with the reference.
+    """Compares each backend with the reference; `bounded` and `expected` are those of `judge`.
 
-    A board that is too small for the model goes to `left_out` with the reason; without `left_out` it is an error.
+    A board that is too small for the model, and one for which there is no memory here, goes to `left_out` with the
+    reason; without `left_out` it is an error.
     """
     rows = []
+    expected = expected or expect(model.graph, samples)
     with progress("verifying", names) as steps:
         for name in steps:
             try:
-                rows.append(judge(name, BACKENDS[name].run, model, samples, tolerance))
+                rows.append(judge(name, BACKENDS[name].run, model, samples, tolerance, bounded, expected))
             except CompileError as error:
                 if not (reason := too_small(error)):
                     raise
                 if left_out is None:
                     raise LbnnError(f"{model.name} does not fit {name}: {reason}; choose another backend") from error
                 left_out[name] = reason
+            except OutOfMemory as error:
+                if left_out is None:
+                    raise
+                left_out[name] = str(error)
     return rows
 
 
@@ -46,10 +60,13 @@ def too_small(error: CompileError) -> str:
     return f"{memory} too small" + (f" by {int(found[2]):,} bytes" if found[2] else "")
 
 
-def plain_verdicts(rows: Sequence[Verdict], lacking: Mapping[str, str]) -> dict[str, Any]:
+def plain_verdicts(
+    rows: Sequence[Verdict], lacking: Mapping[str, str], conditioning: Conditioning | None = None
+) -> dict[str, Any]:
     """Everything as plain data."""
     return {
         "passed": all(row.passed for row in rows),
+        "conditioning": None if conditioning is None else asdict(conditioning),
         "backends": [{**asdict(row), "passed": row.passed} for row in rows],
         "missing": dict(lacking),
     }
@@ -58,7 +75,9 @@ def plain_verdicts(rows: Sequence[Verdict], lacking: Mapping[str, str]) -> dict[
 VERDICT_COLUMNS = (
     "backend",
     "mean error",
+    "bound",
     "variance error",
+    "bound",
     "worst sample",
     "status",
     "instructions",
@@ -69,9 +88,13 @@ VERDICT_COLUMNS = (
 )
 
 
-def show_verdicts(rows: Sequence[Verdict], lacking: Mapping[str, str], title: str) -> None:
-    """The table, the failures and what is missing."""
+def show_verdicts(
+    rows: Sequence[Verdict], lacking: Mapping[str, str], title: str, conditioning: Conditioning | None = None
+) -> None:
+    """The table, why float32 can't keep the tolerance, the failures and what is missing."""
     print_table(VERDICT_COLUMNS, [_cells(row) for row in rows], title)
+    if conditioning is not None:
+        print(conditioning)
     for row in rows:
         if not row.passed:
             print(f"{row.backend}: {_failure(row)}; first departs at {row.departs_at}")
@@ -81,12 +104,12 @@ def show_verdicts(rows: Sequence[Verdict], lacking: Mapping[str, str], title: st
 
 def _failure(row: Verdict) -> str:
     """Which of the two ways to fail it is: an answer that is too far off, or none that is a number."""
-    return f"beyond {row.tolerance:g}" if row.finite else f"no finite answer to {row.worst}, float32 overflows"
+    return f"beyond {row.allowed:.2g}" if row.finite else f"no finite answer to {row.worst}, float32 overflows"
 
 
 def _cells(row: Verdict) -> list[str]:
     cost = row.cost
     sizes = (cost.code_bytes, cost.weight_bytes, cost.work_bytes, cost.stack_bytes)
     status = "ok" if row.passed else "fails"
-    errors = [f"{row.mean_error:.1e}", f"{row.var_error:.1e}"]
+    errors = [f"{number:.1e}" for number in (row.mean_error, row.mean_bound, row.var_error, row.var_bound)]
     return [row.backend, *errors, row.worst, status, thousands(cost.instructions), *map(kilobytes, sizes)]

@@ -22,12 +22,12 @@ from lbnn.base.version import __version__
 from lbnn.graph import INPUT, Graph, GraphBuilder, Node, Param
 from lbnn.model.network import TRAINED, Network, Step, build_layer
 from lbnn.model.params import NO_BIAS, exact, gaussian
-from lbnn.model.schema import FORMAT, MAX_ELEMENTS, MAX_NAME, VERSION, Saved, SavedNode, parse, plain, text
+from lbnn.model.schema import FORMAT, MAX_NAME, VERSION, Saved, SavedNode, parse, plain, text
 from lbnn.model.trace import record
 from lbnn.nn.base import BayesianLayer, Layer
 from lbnn.nn.scaling import BatchNorm
 from lbnn.nn.wrapped import unwrap
-from lbnn.ops import Shape
+from lbnn.ops.limits import MAX_ELEMENTS, check_size
 
 LONGEST_MESSAGE = 1000
 
@@ -179,13 +179,13 @@ def _graph(saved: Saved, name: str) -> Graph:
     builder = GraphBuilder(name, saved.input_shape, random=True)
     params = Parameters(saved.tensors)
     names = {INPUT: INPUT}
-    elements = _size(INPUT, saved.input_shape)
+    elements = check_size("the input", saved.input_shape)
     for node in saved.nodes:
         if node.name in names:
             raise LbnnError(f"node {node.name!r}: the name is used twice")
         inputs = [_known(names, item, node) for item in node.inputs]
         names[node.name] = builder.add(node.name, node.op, inputs, node.attrs, params.of(node))
-        elements += _size(node.name, builder.values[names[node.name]].shape)
+        elements += math.prod(builder.values[names[node.name]].shape)
         if elements > MAX_ELEMENTS:
             raise LbnnError(f"its values have more than {MAX_ELEMENTS} elements in all")
     if saved.output not in names:
@@ -197,13 +197,6 @@ def _known(names: Mapping[str, str], name: str, node: SavedNode) -> str:
     if name not in names:
         raise LbnnError(f"node {node.name!r}: its input {name!r} is not computed before it")
     return names[name]
-
-
-def _size(name: str, shape: Shape) -> int:
-    size = math.prod(shape)
-    if not 1 <= size <= MAX_ELEMENTS:
-        raise LbnnError(f"value {name!r} has {size} elements; at most {MAX_ELEMENTS} are supported")
-    return size
 
 
 class Parameters:

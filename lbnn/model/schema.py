@@ -36,8 +36,6 @@ MAX_TENSOR_NAME = MAX_NAME + 20
 MAX_DEPTH = 32
 MAX_METADATA = 1_000_000
 """Characters and items together."""
-MAX_ELEMENTS = 2**28
-"""Of all values of the graph together, and of all parameters: a gigabyte of float32 each."""
 
 
 @dataclass(frozen=True)

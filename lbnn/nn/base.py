@@ -113,6 +113,10 @@ class BayesianLayer(Layer):
         self, weight: Shape, bias: bool, sigma: float | None, device: Any = None, dtype: Any = None
     ) -> None:
         """Creates the parameters: means as torch initialises its own layers, sigma as `default_sigma` says."""
+        if min(weight) < 1:
+            raise LbnnError(
+                f"{type(self).__name__}: a weight of shape {weight} is empty; every size must be at least 1"
+            )
         fan_in = math.prod(weight[1:])
         bound = 1.0 / math.sqrt(fan_in)
         rho = inverse_softplus(default_sigma(fan_in) if sigma is None else sigma)

@@ -77,7 +77,7 @@ class _GlobalAvgPool(Layer):
 
     def __init__(self, output_size: IntOrTuple = 1) -> None:
         super().__init__()
-        if any(size != 1 for size in ((output_size,) if isinstance(output_size, int) else output_size)):
+        if any(size != 1 for size in (output_size if isinstance(output_size, (tuple, list)) else (output_size,))):
             raise LbnnError(f"output_size must be 1, got {output_size}; use AvgPool for other sizes")
 
     def attrs(self, *shapes: Shape) -> dict[str, Any]:

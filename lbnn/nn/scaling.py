@@ -64,6 +64,8 @@ class BatchNorm(Layer):
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__()
+        if num_features < 1:
+            raise LbnnError(f"BatchNorm: num_features must be at least 1, got {num_features}")
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.weight, self.bias = nn.Parameter(torch.ones(num_features)), nn.Parameter(torch.zeros(num_features))
         self.register_buffer("running_mean", torch.zeros(num_features))

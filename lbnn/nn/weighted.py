@@ -69,7 +69,7 @@ class _Conv(BayesianLayer):
         super().__init__()
         if padding_mode != "zeros":
             raise LbnnError(f"padding_mode {padding_mode!r} is not supported; use 'zeros'")
-        if in_channels % groups or out_channels % groups:
+        if groups < 1 or in_channels % groups or out_channels % groups:
             raise LbnnError(f"{in_channels} and {out_channels} channels can't be divided into {groups} groups")
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size = per_axis(kernel_size, self.rank)

@@ -42,6 +42,14 @@ def pairs_inside(use: Use, kernel: Shape, stride: Shape, padding: Shape, dilatio
 
 
 def _taps(size: int, positions: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
-    """Pairs of a position and a tap along one axis that lie inside."""
-    starts = (position * stride - padding for position in range(positions))
-    return sum(0 <= start + tap * dilation < size for start in starts for tap in range(kernel))
+    """Pairs of a position and a tap along one axis that lie inside, tap by tap or window by window."""
+    if kernel <= positions:
+        return sum(_steps_inside(tap * dilation - padding, stride, positions, size) for tap in range(kernel))
+    return sum(_steps_inside(number * stride - padding, dilation, kernel, size) for number in range(positions))
+
+
+def _steps_inside(start: int, step: int, count: int, size: int) -> int:
+    """How many of start, start + step, ... (`count` of them) are in [0, size)."""
+    first = max(0, -(start // step))
+    beyond = max(0, (size - start + step - 1) // step)
+    return max(0, min(count, beyond) - first)

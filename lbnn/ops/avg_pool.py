@@ -11,6 +11,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.ops import arithmetic
 from lbnn.ops.attributes import boolean, integers
+from lbnn.ops.limits import AxisSpan, unfolded
 from lbnn.ops.memory import MemoryUse
 from lbnn.ops.namespace import AxisFactors, Namespace, Shape, Window
 from lbnn.ops.table import Op, Sample, Use, register_forms
@@ -122,6 +123,19 @@ def _sums(use: Use) -> int:
     return use.output[0] * arithmetic.pairs_inside(use, kernel, stride, padding, (1,) * len(kernel))
 
 
+def _held(use: Use) -> int:
+    """Ceil mode may pad behind the declared padding."""
+    geometry = (use.attrs[key] for key in ("kernel_size", "stride", "padding"))
+    axes = zip(use.inputs[0][1:], use.output[1:], *geometry, strict=True)
+    return unfolded(
+        use.inputs[0][0],
+        (
+            AxisSpan(max(size + 2 * pad, (number - 1) * jump + extent), number, extent)
+            for size, number, extent, jump, pad in axes
+        ),
+    )
+
+
 def _samples() -> tuple[Sample, ...]:
     shapes = (
         ((2, 7), (3,), (2,), (1,)),
@@ -157,6 +171,7 @@ register_forms(
             "count_include_pad": boolean,
         },
         identity=lambda use: set(use.attrs["kernel_size"]) | set(use.attrs["stride"]) == {1},
+        held=_held,
     ),
     avg_pool_point,
     _sums,

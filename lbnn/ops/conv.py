@@ -11,6 +11,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.ops.arithmetic import pairs_inside, weighted, weighted_point
 from lbnn.ops.attributes import integer, integers
+from lbnn.ops.limits import AxisSpan, unfolded
 from lbnn.ops.memory import OWN
 from lbnn.ops.namespace import Namespace, Shape
 from lbnn.ops.table import Op, Sample, Use, register_forms
@@ -98,6 +99,11 @@ def _products(use: Use) -> int:
     return int(out * inputs * pairs_inside(use, tuple(kernel), *geometry))
 
 
+def _held(use: Use) -> int:
+    axes = zip(use.inputs[0][1:], use.attrs["padding"], use.output[1:], use.params["weight"].shape[2:], strict=True)
+    return unfolded(use.inputs[0][0], (AxisSpan(size + 2 * pad, number, taps) for size, pad, number, taps in axes))
+
+
 def _sample(x: Shape, weight: Shape, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1) -> Sample:
     rank = len(x) - 1
     attrs = dict(stride=(stride,) * rank, padding=(padding,) * rank, dilation=(dilation,) * rank, groups=groups)
@@ -131,6 +137,7 @@ register_forms(
         memory=OWN,
         attributes={"stride": integers, "padding": integers, "dilation": integers, "groups": integer},
         gaussian=("weight", "bias"),
+        held=_held,
         channel_axis=lambda rank: 0,
     ),
     conv_point,

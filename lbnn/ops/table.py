@@ -46,6 +46,10 @@ def _never(use: Use) -> bool:
     return False
 
 
+def _nothing_held(use: Use) -> int:
+    return 0
+
+
 @dataclass(frozen=True)
 class Op:
     """An operator of the moment graph.
@@ -58,8 +62,9 @@ class Op:
 
     `arithmetic` is the fewest instructions it takes, `memory` what its result may share, `attributes` how each one is
     read from a file, `training` what its layer needs beside them to train on. `identity` says of a use whether it
-    gives back its input, `check` refuses parameters that have no meaning. `channel_axis(rank)` (of a layer with
-    weights) is the axis of a value with so many axes along which the rows of its weight lie;
+    gives back its input, `held` how many elements a backend may hold while it computes, beside inputs and result
+    (limits.py), `check` refuses parameters that have no meaning. `channel_axis(rank)` (of a layer with weights) is
+    the axis of a value with so many axes along which the rows of its weight lie;
     `as_affine(rank, **params, **attrs)` gives scale and shift where the operator is an affine map.
     """
 
@@ -81,6 +86,7 @@ class Op:
     mixed_form: str | None = None  # the operator to use for a random value and a point, in this order
     form_of: str | None = None  # the operator of which this is the form for points, or for a point and a random value
     identity: Callable[[Use], bool] = _never
+    held: Callable[[Use], int] = _nothing_held
     check: Callable[[Mapping[str, Any]], None] = _nothing_to_check
     training: Mapping[str, Attribute] = field(default_factory=dict)
     channel_axis: Callable[[int], int] | None = None

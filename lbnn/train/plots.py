@@ -6,8 +6,10 @@ matplotlib is an optional dependency, imported when the first picture is drawn.
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +57,13 @@ STYLE: dict[str, Any] = {
     "xtick.color": "#4D4D4D",
     "ytick.color": "#4D4D4D",
 }
+
+EASTERN_FONTS = (
+    *("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans CJK KR", "Source Han Sans", "WenQuanYi Zen Hei"),
+    *("WenQuanYi Micro Hei", "IPAexGothic", "TakaoGothic", "NanumGothic", "Droid Sans Fallback", "Arial Unicode MS"),
+    *("Hiragino Sans", "PingFang SC", "Microsoft YaHei", "MS Gothic", "Malgun Gothic"),
+)
+"""Tried in this order for what the usual font lacks."""
 
 
 def prediction_band(
@@ -178,7 +187,9 @@ def save_picture(picture: Axes | Figure, path: str | Path) -> Path:
     if suffix not in figure.canvas.get_supported_filetypes():
         raise LbnnError(f"{path}: pictures end in .png, .svg or .pdf")
     drawn = io.BytesIO()
-    figure.savefig(drawn, format=suffix, dpi=STYLE["savefig.dpi"])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box stands for a character that no font here has
+        figure.savefig(drawn, format=suffix, dpi=STYLE["savefig.dpi"])
     pyplot.close(figure)
     return write_file(path, drawn.getvalue(), force=True)
 
@@ -236,9 +247,18 @@ def _styled(style: dict[str, Any]) -> Iterator[Any]:
         from matplotlib import pyplot
     except ImportError:
         raise LbnnError("pictures need matplotlib; install it with: pip install 'lbnn[plot]'") from None
-    settings: Any = {**STYLE, **{f"figure.{name}": value for name, value in style.items()}}
+    settings: Any = {**STYLE, "font.family": _fonts(), **{f"figure.{name}": value for name, value in style.items()}}
     with pyplot.rc_context(settings):
         yield pyplot
+
+
+@cache
+def _fonts() -> list[str]:
+    """The usual font, and those for names in Chinese, Japanese or Korean that are installed here."""
+    from matplotlib import font_manager
+
+    here = set(font_manager.get_font_names())
+    return ["sans-serif", *(name for name in EASTERN_FONTS if name in here)]
 
 
 def _finish(ax: Axes, title: str | None, legend: bool = True) -> None:

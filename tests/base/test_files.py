@@ -3,10 +3,10 @@
 import contextlib
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -124,7 +124,7 @@ def test_a_link_counts_as_output_wherever_it_leads(tmp_path):
 
 
 def test_a_file_that_came_meanwhile_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_umask", lambda: (tmp_path / "out").write_text("theirs") and 0)
+    monkeypatch.setattr(files, "_sync", lambda handle: (tmp_path / "out").write_text("theirs"))
     with pytest.raises(LbnnError, match=r"can't write .*out: File exists"):
         write_file(tmp_path / "out", "ours")
     assert (tmp_path / "out").read_text() == "theirs" and len(list(tmp_path.iterdir())) == 1
@@ -163,25 +163,106 @@ def test_exports_at_once_into_one_folder_leave_one_of_them_whole(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
-LOOP = """
-import sys
-from lbnn.base.files import write_folder
-print("ready", flush=True)
-while True:
-    write_folder(sys.argv[1], {f"{i}.c": "x" * 1000 for i in range(50)}, force=True)
+KILLED = """
+import os, signal, sys
+from lbnn.base import files
+
+out, moment = sys.argv[1], int(sys.argv[2])
+
+def count(event, args):
+    global moment
+    if any(os.path.dirname(out) in str(arg) for arg in args):
+        moment -= 1
+        if not moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+files._exchange = lambda a, b: False
+sys.addaudithook(count)
+files.write_folder(out, {f"{i}.c": "new" for i in range(2)}, force=True)
 """
 
 
-def test_a_process_killed_while_writing_leaves_a_whole_folder(tmp_path):
-    out = tmp_path / "out"
-    for i in range(6):
-        with subprocess.Popen([sys.executable, "-c", LOOP, str(out)], stdout=subprocess.PIPE) as process:
-            assert process.stdout.readline() == b"ready\n"
-            time.sleep(0.05 + 0.013 * i)
-            os.kill(process.pid, signal.SIGKILL)
-        if out.exists():
-            assert len(contents(out)) == 50
-    assert out.exists()
+def test_a_process_killed_where_folders_can_not_be_exchanged_leaves_the_old_one_or_the_new_one(tmp_path):
+    """The moment in which neither has its name ends with the next output that is written there."""
+    old, new = {"a.c": "old"}, {f"{i}.c": "new" for i in range(2)}
+    found, missing, moment, status = [], 0, 0, -signal.SIGKILL
+    while status == -signal.SIGKILL:
+        out, moment = tmp_path / str(moment) / "out", moment + 1
+        write_folder(out, old)
+        status = subprocess.run([sys.executable, "-c", KILLED, str(out), str(moment)]).returncode
+        missing += not out.exists()
+        write_file(out.parent / "other", "")
+        assert sorted(path.name for path in out.parent.iterdir()) == ["other", "out"], moment
+        found.append(contents(out))
+    assert status == 0 and moment > 20 and missing
+    assert all(one in (old, new) for one in found) and found[0] == old and found[-1] == new
+
+
+# The order in which things reach the disk
+
+
+class Disk:
+    """Records what is flushed (with its length), named and removed, in order, by inode."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.calls = []
+        fsync, rmtree = os.fsync, shutil.rmtree
+        replace, link, exchange = Path.replace, Path.hardlink_to, files._exchange
+        monkeypatch.setattr(os, "fsync", lambda handle: self.flushed(handle) or fsync(handle))
+        monkeypatch.setattr(shutil, "rmtree", lambda path, **k: self.note("removed", path) or rmtree(path, **k))
+        monkeypatch.setattr(Path, "replace", lambda a, b: (replace(a, b), self.note("named", b)))
+        monkeypatch.setattr(Path, "hardlink_to", lambda a, b: (link(a, b), self.note("named", a)))
+        monkeypatch.setattr(files, "_exchange", lambda a, b: exchange(a, b) and (self.note("named", b) or True))
+
+    def flushed(self, handle) -> None:
+        status = os.fstat(handle)
+        self.calls.append(("flushed", status.st_ino, status.st_size))
+
+    def note(self, what, path) -> None:
+        self.calls.append((what, path.lstat().st_ino, 0))
+
+    def when(self, what, path) -> list[int]:
+        status = path.lstat()
+        size = status.st_size if what == "flushed" and path.is_file() else None
+        return [i for i, call in enumerate(self.calls) if call[:2] == (what, status.st_ino) and size in (None, call[2])]
+
+
+WRITES = {
+    "a new file": lambda out: write_file(out, "new"),
+    "a forced file": lambda out: [write_file(out, "old"), write_file(out, "newer", force=True)],
+    "a new folder": lambda out: write_folder(out, NEW),
+    "a forced folder": lambda out: [write_folder(out, {"a.c": "old"}), write_folder(out, NEW, force=True)],
+}
+
+
+@pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two steps"])
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_an_output_is_on_the_disk_before_it_has_its_name_and_the_name_before_the_old_one_goes(
+    write, exchange, tmp_path, monkeypatch
+):
+    """So that a power cut at any moment leaves the old or the new."""
+    if not exchange:
+        monkeypatch.setattr(files, "_exchange", lambda a, b: False)
+    disk, out = Disk(monkeypatch), tmp_path / "out"
+    write(out)
+    (named,) = disk.when("named", out)
+    for part in [out, *out.rglob("*")]:
+        assert any(moment < named for moment in disk.when("flushed", part)), part
+    kept = next(moment for moment in disk.when("flushed", tmp_path) if moment > named)
+    removed = [i for i, call in enumerate(disk.calls) if call[0] == "removed" and i > named]
+    assert all(moment > kept for moment in removed) and bool(removed) == out.is_dir()
+
+
+def test_a_file_that_can_not_be_flushed_is_an_error_but_not_where_there_is_no_flush(tmp_path, monkeypatch):
+    for number, wrong in ((errno.EIO, True), (errno.ENOSPC, True), (errno.EINVAL, False), (errno.ENOTSUP, False)):
+
+        def refuse(handle, number=number):
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "fsync", refuse)
+        with pytest.raises(LbnnError, match="can't write") if wrong else contextlib.nullcontext():
+            write_file(tmp_path / str(number), "new")
+        assert (tmp_path / str(number)).exists() != wrong
 
 
 def test_unicode_names_are_written(tmp_path):

@@ -49,7 +49,7 @@ REFERENCE = "gcc-O3-native"
 BUILDS = [(core, compiler) for core in ARM_CORES for compiler in ("zig", "gcc")]
 MODEL_INPUTS = 1000
 MODEL_DEVICES = [
-    *("c-clang", "c-zig", "c-sanitized"),
+    *("c-clang", "c-zig", "c-sanitized", "c-s390x"),
     *ARM_CORES,
     *(f"{core}-gcc" for core in ARM_CORES),
     *(name for name, board in BOARDS.items() if board.core.family.name == "arm"),
@@ -57,6 +57,7 @@ MODEL_DEVICES = [
 ]
 TOOLS = {
     "c-clang": ("clang",),
+    "c-s390x": ("s390x-linux-gnu-gcc", "qemu-s390x"),
     **{f"{core}-gcc": ("arm-none-eabi-gcc",) for core in ARM_CORES},
     **dict.fromkeys(BOARDS, ("arm-none-eabi-gcc", "qemu-system-arm")),
 }

@@ -1,8 +1,6 @@
 """Commands on disks that fail: one line and status 2, the old output intact, nothing left behind."""
 
-import ctypes
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -21,27 +19,7 @@ from lbnn import LbnnError
 from lbnn import nn as bnn
 from lbnn.train.datafile import read_table
 from places import need
-
-QUICK = ["--backends", "torch", "--samples", "7"]
-WRITERS = {
-    "export c": (["export", "gas_sensor.pt", "--target", "c", "-o", "out"], "out"),
-    "export onnx": (["export", "gas_sensor.pt", "--target", "onnx", "-o", "out.onnx"], "out.onnx"),
-    "train": (["train", "data.csv", "--target", "y", "--hidden", "4", "--epochs", "1", "-o", "new.pt"], "new.pt"),
-    "report": (["report", "gas_sensor.pt", *QUICK, "-o", "page.html"], "page.html"),
-}
-"""The commands that write, and where."""
-
-
-def network() -> bnn.Sequential:
-    torch.manual_seed(0)
-    return bnn.Sequential(bnn.Linear(3, 8), bnn.LeakyReLU(0.1), bnn.Linear(8, 1))
-
-
-def fill(folder: Path) -> Path:
-    """A model and data."""
-    lbnn.save(network(), folder / "gas_sensor.pt", input_shape=(3,))
-    (folder / "data.csv").write_text("a,y\n" + "".join(f"{i},{i % 7}\n" for i in range(20)))
-    return folder
+from writers import QUICK, WRITERS, fill, network, small_files, without_privileges
 
 
 @pytest.fixture
@@ -50,12 +28,6 @@ def work(tmp_path):
 
 
 # A full disk
-
-
-def small_files() -> None:
-    """No file of this process may grow beyond 2000 bytes: what a full disk does, for anybody."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
 
 @pytest.mark.parametrize("words", [words for words, _ in WRITERS.values()], ids=WRITERS)
@@ -120,12 +92,6 @@ def test_a_full_disk_behind_stdout_is_one_line(work, words):
 # Folders and files that may not be used
 
 
-def without_privileges() -> None:
-    """Gives up what lets root ignore permissions: an empty set of Linux capabilities."""
-    header, none = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
-    assert ctypes.CDLL(None).capset(header, none) == 0
-
-
 @pytest.fixture
 def locked(work):
     """A folder that may be read but not written, with an old output of each command."""
@@ -160,6 +126,15 @@ def test_long_work_does_not_begin_where_its_result_can_not_be_written(work, word
     ended.refused(place[:100])
     assert "can't write" in ended.stderr or "name a file" in ended.stderr, ended
     assert (ended.stdout, tree(work)) == ("", before)
+
+
+@pytest.mark.parametrize("words", NO_SUCH_INPUT.values(), ids=NO_SUCH_INPUT)
+def test_long_work_does_not_begin_where_there_is_no_room_or_something_else(work, words):
+    (work / "old.out").write_text("old")
+    before = tree(work)
+    command(*words, "-o", "m.out", folder=work, before=small_files).refused("can't write m.out: File too large")
+    command(*words, "-o", "old.out", folder=work).refused("old.out exists; choose another place or add --force")
+    assert tree(work) == before
 
 
 @pytest.mark.parametrize("words", NO_SUCH_INPUT.values(), ids=NO_SUCH_INPUT)

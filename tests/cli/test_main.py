@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 import lbnn
-from lbnn.cli.main import COMMANDS, cli
+from lbnn.cli.program import COMMANDS, cli
 from places import ROOT
 from shell import fails_in_one_line, run
 
-SHARED = {"__init__", "__main__", "main", "command"}
+SHARED = {"__init__", "__main__", "main", "ending", "program", "command"}
 
 
 def test_every_module_is_a_command_of_the_table_or_belongs_to_one():
-    """A module that no command runs is named here: put its command into COMMANDS of lbnn/cli/main.py."""
+    """A module that no command runs is named here: put its command into COMMANDS of lbnn/cli/program.py."""
     modules = {path.stem for path in (ROOT / "lbnn" / "cli").glob("*.py")} - SHARED
     names = {command.name for command in COMMANDS}
     assert sorted(modules - {module for module in modules if module.split("_")[0] in names}) == []
@@ -53,7 +53,7 @@ def test_shell_completion_knows_the_commands():
 
 
 def test_help_does_not_wait_for_torch():
-    script = "import sys, lbnn.cli.main; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    script = "import sys, lbnn.cli.program; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 

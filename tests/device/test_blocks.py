@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lbnn.device.cores import CORES
+from lbnn.device.cores import CORES, FAMILIES
 from lbnn.device.devices import run_model
 from lbnn.device.firmware import link_for_core
 from lbnn.device.generated import GeneratedModel
@@ -36,6 +36,12 @@ LENGTHS = {
     "cortex-m4": ("mov.w r0, #1\\n add.w r0, r0, r0, lsl #2\\n strd r0, r0, [sp, #-8]\\n b.n 1f\\n 1: nop\\n bx lr", 6),
     "rv32imac": ("lui a0, 0x12345\\n c.mv a1, a0\\n c.mv a0, a1\\n c.addi a0, 1\\n c.addi4spn a1, sp, 8\\n ret", 6),
 }
+
+
+def test_every_family_that_unicorn_knows_has_such_instructions() -> None:
+    known = {family.name for family in FAMILIES.values() if family.unicorn}
+    lacking = known - {CORES[core].family.name for core in LENGTHS}
+    assert not lacking, f"LENGTHS has no core of {sorted(lacking)}"
 
 
 @pytest.mark.parametrize("native", [True, False])

@@ -13,6 +13,7 @@ from lbnn.device.compilers import HOST_TOOLCHAINS
 from lbnn.device.cores import CORES
 from lbnn.device.devices import DEVICES, find_device, list_devices, run_model
 from lbnn.device.generated import GeneratedModel
+from lbnn.device.machines import MACHINES
 from lbnn.device.results import DeviceResult
 from places import need
 from tiny_net import READY, SOURCE, need_device, write_net
@@ -32,7 +33,7 @@ def test_every_device_computes_the_bits_of_the_host(
     assert not result.status.any() and result.work_bytes == 24
 
 
-@pytest.mark.parametrize("name", ["c", "c-sanitized", "cortex-m0", "cortex-m4", "rv32imafc", "mps2-an386"])
+@pytest.mark.parametrize("name", ["c", "c-sanitized", "c-s390x", "cortex-m0", "cortex-m4", "rv32imafc", "mps2-an386"])
 def test_input_variances_reach_the_model(name: str, tmp_path: Path, samples: np.ndarray) -> None:
     model = write_net(tmp_path, input_variance=True)
     plain = run_model(need_device(name), model, samples, np.zeros_like(samples))
@@ -40,7 +41,7 @@ def test_input_variances_reach_the_model(name: str, tmp_path: Path, samples: np.
     assert np.array_equal(shifted.variance, plain.variance + np.float32(2.0))
 
 
-@pytest.mark.parametrize("name", ["c", "c-sanitized", "cortex-m3", "mps2-an385"])
+@pytest.mark.parametrize("name", ["c", "c-sanitized", "c-s390x", "cortex-m3", "mps2-an385"])
 def test_the_status_of_each_sample_comes_back(name: str, net: GeneratedModel) -> None:
     inputs = np.array([[1, 2, 3], [np.nan, 2, 3], [4, 5, 6]], np.float32)
     assert run_model(need_device(name), net, inputs).status.tolist() == [0, -2, 0]
@@ -114,7 +115,7 @@ def test_weights_in_a_file_of_their_own_reach_the_model(
 
 
 def test_every_compiler_core_and_board_is_a_device() -> None:
-    hosts = {"c", "c-sanitized", *(f"c-{name}" for name in HOST_TOOLCHAINS if name != "host")}
+    hosts = {"c", "c-sanitized", *(f"c-{name}" for name in (*HOST_TOOLCHAINS, *MACHINES) if name != "host")}
     cores = {name for name, core in CORES.items() if core.unicorn}
     assert set(DEVICES) == hosts | cores | {f"{name}-gcc" for name in cores} | set(BOARDS)
     assert [name for name, device in DEVICES.items() if device.name != name] == []

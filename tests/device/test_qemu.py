@@ -57,6 +57,16 @@ def test_what_main_returns_is_the_exit_status(name: str, tmp_path: Path) -> None
     assert board.run(board.build([source], tmp_path / "main.elf"), tmp_path, timeout=60).status == 7
 
 
+@pytest.mark.parametrize("name", BOARDS_READY)
+def test_an_instruction_that_no_processor_has_ends_with_fault_and_status_139(name: str, tmp_path: Path) -> None:
+    need_device(name)
+    source = tmp_path / "main.c"
+    source.write_text("int main(void) { __builtin_trap(); }\n")
+    board = QemuBoard(BOARDS[name])
+    run = board.run(board.build([source], tmp_path / "main.elf"), tmp_path, timeout=60)
+    assert (run.status, run.stderr) == (139, "fault\n")
+
+
 def test_firmware_that_does_not_end_is_stopped(tmp_path: Path) -> None:
     need_device("mps2-an386")
     source = tmp_path / "main.c"

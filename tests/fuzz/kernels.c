@@ -727,7 +727,8 @@ static void fuzz_status_message(fuzz *f)
 {
     const int code = -fuzz_size(f, 0, 255);
     const char *message = lbnn_status_message((lbnn_status)code);
-    const int known = code == LBNN_OK || code == LBNN_ERROR_NULL || code == LBNN_ERROR_INPUT || code == LBNN_ERROR_OUTPUT;
+    const int known = code == LBNN_OK || code == LBNN_ERROR_NULL || code == LBNN_ERROR_INPUT || code == LBNN_ERROR_OUTPUT
+                      || code == LBNN_ERROR_OVERLAP;
     fuzz_expect((strcmp(message, "unknown status") != 0) == known, "a status has no message, or an unknown one has");
 }
 

@@ -43,6 +43,16 @@ def test_a_known_value_picks_the_cheaper_form():
     ]
 
 
+@pytest.mark.parametrize("op", ["add", "shift"])
+def test_a_sum_takes_the_form_that_its_inputs_ask_for_whatever_it_was(op):
+    builder = GraphBuilder("net", (2,), random=False)
+    dense(builder, "fc", "input", 2)
+    for inputs in (["fc", "fc"], ["fc", "input"], ["input", "fc"], ["input", "input"]):
+        builder.add("sum", op, inputs)
+    sums = ["add(fc, fc)", "shift(fc, input)", "shift(fc, input)", "add_point(input, input)"]
+    assert [str(node) for node in builder.nodes][1:] == sums
+
+
 def test_names_are_made_unique():
     builder = GraphBuilder("net", (2,), random=True)
     assert [builder.add("a b", "flatten", ["input"]) for _ in range(3)] == ["a_b", "a_b_2", "a_b_3"]

@@ -1,12 +1,16 @@
 """The fewest instructions that a layer's arithmetic needs."""
 
+from math import prod
+
 import pytest
 
 from costs import products
 from lbnn import nn as bnn
+from lbnn import ops
 from lbnn.graph import arithmetic
 from lbnn.graph.passes import prepare
 from lbnn.model.file import read_model
+from lbnn.ops.table import Use
 
 PRODUCTS = [
     (bnn.Linear(5, 3), (5,), 15),
@@ -28,3 +32,24 @@ def test_the_least_for_a_linear_layer_is_six_instructions_a_weight():
     """Two loads, a square and three multiply-adds; 2 loads and S for each input, 2 loads and 2 stores for an output."""
     graph = prepare(read_model(bnn.Linear(100, 10), (100,)).graph, input_variance=True)
     assert arithmetic.minimum(graph.nodes[0], graph) == 6 * 1000 + 3 * 100 + 4 * 10
+
+
+POINTWISE = {
+    "add": 2,  # a sum of means and one of variances
+    "shift": 1,
+    "add_point": 1,
+    "affine": 2,  # a multiply-add of the mean, a product of the variance
+    "affine_point": 1,
+    "flatten": 0,
+    "flatten_point": 0,
+    "pad": 0,
+    "concat": 0,
+    "lift": 0,
+    "constant": 0,
+}
+
+
+@pytest.mark.parametrize("op", POINTWISE)
+def test_the_arithmetic_of_operators_that_treat_elements_alike(op):
+    for output in ((7,), (2, 3, 5)):
+        assert ops.find(op).arithmetic(Use((output, output), output, {}, {})) == POINTWISE[op] * prod(output)

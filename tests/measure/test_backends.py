@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lbnn import LbnnError
-from lbnn.cli.main import COMMANDS
+from lbnn.cli.program import COMMANDS
 from lbnn.measure.backends import BACKENDS, DEFAULTS, choose_backends, default_backends
 
 

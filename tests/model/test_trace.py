@@ -27,11 +27,16 @@ def lines(model, shape):
 
 
 def agrees(model, shape):
-    """torch and the numpy reference of the traced graph give the same moments."""
-    x = Moments(inputs_for(shape, 8, 1), inputs_for(shape, 8, 2) ** 2)
+    """torch and the numpy reference of the traced graph give the same moments, for a known input too."""
+    x, var = inputs_for(shape, 8, 1), inputs_for(shape, 8, 2) ** 2
+    _agree(model, shape, Moments(x, var), predict(trace(model, shape), x.double().numpy(), var.double().numpy()))
+    _agree(model, shape, x, predict(trace(model, shape), x.double().numpy()))
+
+
+def _agree(model, shape, x, reference):
     with torch.no_grad():
         out = model.eval()(x)
-    reference = predict(trace(model, shape), x.mean.double().numpy(), x.var.double().numpy())
+    out = out if isinstance(out, Moments) else Moments(out, torch.zeros_like(out))
     scale = np.sqrt(reference.var) + np.abs(reference.mean)
     assert np.all(np.abs(out.mean.numpy() - reference.mean) <= 1e-4 * scale + 1e-6)
     assert np.all(np.abs(out.var.numpy() - reference.var) <= 1e-4 * reference.var + 1e-9)
@@ -103,6 +108,13 @@ def test_arithmetic_with_known_values_is_traced(forward):
 
     Own.forward = forward
     agrees(Own(), (3,))
+
+
+def test_what_meets_nothing_random_stays_known():
+    """A clamp gives a variance to moments without one, so it matters that these are no moments."""
+    constant, clamped = bnn.Constant([1.0, -2.0]), bnn.LeakyReLU(0.1, clamp=0.5)
+    agrees(module(lambda self, x: self.act(lbnn.cat([x, self.known(x)], 1)), known=constant, act=clamped), (3,))
+    agrees(module(lambda self, x: self.act(self.known(x)) + x, known=constant, act=clamped), (2,))
 
 
 @settings(max_examples=30, deadline=None)

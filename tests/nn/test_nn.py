@@ -49,6 +49,13 @@ def test_with_vanishing_weight_variance_the_mean_is_the_ordinary_networks_output
         (lambda: bnn.Linear(3, 2)(torch.zeros(3)), "no batch axis"),
         (lambda: bnn.Linear(3, 2)([1.0, 2.0, 3.0]), "expected a tensor or lbnn.Moments, got list"),
         (lambda: bnn.Linear(3, 2)(Moments(torch.zeros(1, 3), torch.zeros(1, 2))), "differ in shape"),
+        (lambda: bnn.Linear(3, 0), "every size must be at least 1"),
+        (lambda: bnn.Linear(-3, 2), "every size must be at least 1"),
+        (lambda: bnn.Conv1d(2, 2, 0), "every size must be at least 1"),
+        (lambda: bnn.Conv2d(2, 2, 3, groups=0), "can't be divided into 0 groups"),
+        (lambda: bnn.AdaptiveAvgPool2d(None), "output_size must be 1, got None"),
+        (lambda: bnn.AdaptiveAvgPool2d((1, None)), "output_size must be 1, got"),
+        (lambda: bnn.BatchNorm1d(0), "num_features must be at least 1, got 0"),
     ],
 )
 def test_nonsense_gets_a_clear_error(call, message):

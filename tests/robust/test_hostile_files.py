@@ -87,11 +87,11 @@ class Command:
         self.marker = marker
 
     def __reduce__(self):
-        return os.system, (f"touch {self.marker}",)
+        return os.system, (f'touch "{self.marker}"',)
 
 
 def command_pickle(marker):
-    return b"cos\nsystem\n(S'touch " + str(marker).encode() + b"'\ntR."
+    return b"cos\nsystem\n(S'touch \"" + str(marker).encode() + b"\"'\ntR."
 
 
 def careless_formats(marker):

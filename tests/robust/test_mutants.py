@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mutants import Fault, joined, mutated, parse, read_faults, run_tests, try_fault
+from mutants import Fault, joined, mutated, parse, read_faults, try_fault
+from mutants_run import run_tests
 from places import ROOT, need
 
 ALL = read_faults()
@@ -92,7 +93,7 @@ def test_the_runner_tells_a_failure_from_a_pass_and_from_one_that_never_ends(tmp
     (tree / "test_outcomes.py").write_text(OUTCOMES)
     assert run_tests(tree, "test_outcomes.py -k passes") == ""
     assert run_tests(tree, "test_outcomes.py -k 'passes or fails'") == "test_outcomes.py::test_fails"
-    assert run_tests(tree, "test_outcomes.py -k hangs", limit=2.0) == "hangs"
+    assert run_tests(tree, "test_outcomes.py -k hangs", limit=2.0, slack=1.0) == "hangs"
     for selection, message in (
         ("-k nothing", "deselected"),
         ("no_such_file.py", "not found"),
@@ -102,9 +103,21 @@ def test_the_runner_tells_a_failure_from_a_pass_and_from_one_that_never_ends(tmp
             run_tests(tree, f"test_outcomes.py {selection}" if selection[0] == "-" else selection)
 
 
-@pytest.mark.parametrize("options", ["-rs", "-k nothing", "-p no:terminal", "--co"])
-def test_the_callers_options_for_pytest_are_not_for_the_runner(tmp_path, monkeypatch, options):
-    monkeypatch.setenv("PYTEST_ADDOPTS", options)
+def test_tests_that_take_more_memory_than_they_may_are_ended(tmp_path, monkeypatch):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "test_outcomes.py").write_text(OUTCOMES)
+    monkeypatch.setattr("mutants_run.MOST_MEMORY", 1 << 20)
+    assert run_tests(tree, "test_outcomes.py -k hangs", limit=600) == "hangs"  # in that time it would pass
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["PYTEST_ADDOPTS=-rs", "PYTEST_ADDOPTS=-k nothing", "PYTEST_ADDOPTS=-p no:terminal", "PYTEST_ADDOPTS=--co"]
+    + ["FORCE_COLOR=1"],
+)
+def test_the_callers_settings_of_pytest_are_not_for_the_runner(tmp_path, monkeypatch, setting):
+    monkeypatch.setenv(*setting.split("=", 1))
     test_the_runner_tells_a_failure_from_a_pass_and_from_one_that_never_ends(tmp_path)
 
 

@@ -44,5 +44,10 @@ def test_each_tool_finds_a_seeded_fault(name: str, tmp_path: Path) -> None:
     assert rule in {finding.rule for finding in analyze.undocumented(sorted(found, key=str))}
 
 
+def test_a_finding_is_read_whatever_the_path() -> None:
+    (found,) = analyze.findings("/a folder/x.c:3:5: warning: what it is [some-rule]\nmore about it [not-a-rule]\n")
+    assert found == analyze.Finding("some-rule", "/a folder/x.c:3", "warning: what it is")
+
+
 def test_the_page_of_deviations_is_that_of_the_tool() -> None:
     assert analyze.PAGE.read_text() == analyze.page(), "run python tools/check/analyze.py --update"

@@ -18,7 +18,7 @@ PRELOADED = [
     "torch",
     "onnx",
     "matplotlib.pyplot",
-    "lbnn.cli.main",
+    "lbnn.cli.program",
     "lbnn.exporters",
     "lbnn.exporters.c",
     "lbnn.train.regression",
@@ -80,7 +80,7 @@ def _child(words: list[str], folder: Path, log: Path, before: Callable[[], None]
     before()
     from lbnn.cli.main import main
 
-    main(words)
+    main()
 
 
 def tree(folder: Path) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""Trains one small network from three data sources, alone or in every process that torchrun starts."""
+"""Trains one small network from three data sources, alone or as one of two processes: ddp_train.py FOLDER RANK."""
 
 import json
 import sys
@@ -55,7 +55,8 @@ def train(source: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    dist.init_process_group("gloo")
+    folder, rank = Path(sys.argv[1]), int(sys.argv[2])
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     histories = {source: train(source) for source in SOURCES}
-    Path(sys.argv[1], f"rank{dist.get_rank()}.json").write_text(json.dumps(histories))
+    (folder / f"rank{rank}.json").write_text(json.dumps(histories))
     dist.destroy_process_group()

@@ -7,6 +7,7 @@ from lbnn.device.cores import CORES
 from lbnn.device.devices import DEVICES
 from lbnn.device.emulated import QemuDevice, UnicornDevice
 from lbnn.device.generated import GeneratedModel
+from lbnn.device.machines import MachineDevice
 from places import need
 
 HEADER = """
@@ -90,6 +91,9 @@ def need_device(name: str) -> str:
     if isinstance(device, QemuDevice):
         need(device.board.core.family.gcc)
         need(device.board.core.family.qemu.program)
+    if isinstance(device, MachineDevice):
+        need(device.machine.toolchain.name)
+        need(device.machine.emulator)
     if name == "c-clang":
         need("clang")
     return name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import subprocess
 import sys
 
@@ -59,6 +60,13 @@ def test_each_line_is_the_model_s_prediction_and_the_unsure_ones_are_flagged():
         assert float(shown_mean) == pytest.approx(mean, abs=0.051)
         assert float(shown_sigma) == pytest.approx(sigma, abs=0.051)
         assert ("TOO UNCERTAIN" in line) == (sigma > 5.0)
+
+
+def test_the_readme_shows_lines_of_what_it_prints():
+    done = monitor(stdin=(FOLDER / "readings.csv").read_text())
+    page = (FOLDER / "README.md").read_text()
+    shown = [line[4:] for line in page.splitlines() if re.match(r"     ?\d+(:| of)", line)]
+    assert len(shown) == 3 and not {*shown} - {*done.stdout.splitlines(), *done.stderr.splitlines()}
 
 
 def test_what_lies_far_from_the_training_data_is_flagged_and_nothing_else():

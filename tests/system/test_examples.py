@@ -36,9 +36,16 @@ def run(*command: str | Path) -> str:
     return done.stdout
 
 
-def make(folder: Path, build: Path, *variables: str) -> str:
-    """`make run` with this interpreter's lbnn, built outside the checkout."""
-    return run("make", "-C", folder, "run", f"LBNN={sys.executable} -m lbnn.cli.main", f"BUILD={build}", *variables)
+def make(folder: Path, place: Path, *variables: str) -> str:
+    """`make run` with this interpreter's lbnn, in a copy outside the checkout; paths may have spaces."""
+    shutil.copytree(folder, place / "example", ignore=shutil.ignore_patterns("build"))
+    return run("make", "-s", "-C", place / "example", "run", f"LBNN='{sys.executable}' -m lbnn.cli.main", *variables)
+
+
+def shown(folder: Path, command: str) -> list[str]:
+    """The lines that a README shows of what a command prints."""
+    page = (folder / "README.md").read_text()
+    return page.partition(f"\n```console\n$ {command}\n")[2].partition("```")[0].splitlines()
 
 
 def percentages(output: str, row: str) -> list[float]:
@@ -87,6 +94,7 @@ def test_main_c_names_clean_digits_and_is_unsure_of_noise(tmp_path):
     assert len(clean) == 6 and sum(found is not None and found[1] == found[2] for found in clean) >= 5
     noise = [line for line in lines if line.startswith("noise")]
     assert len(noise) == 6 and sum("unsure" in line for line in noise) >= 4
+    assert [line for line in shown(DIGITS, "make -s run") if line not in lines] == [], "make numbers ONLY=digits_cnn"
 
 
 # ---- sensor_firmware --------------------------------------------------------------------------------------------
@@ -111,13 +119,15 @@ def test_the_firmware_boots_reads_room_temperature_and_flags_a_broken_wire(board
     assert re.search(r"^short circuit, 0 counts: unsure", output, re.MULTILINE), output
     room = re.search(r"^room, 2048 counts: (-?[\d.]+) \+- ([\d.]+) C", output, re.MULTILINE)
     assert room and abs(float(room[1]) - 25.0) < 0.5 and float(room[2]) < 0.5
+    lines = shown(SENSOR, "make -s run")
+    assert len(lines) == 8 and not {*lines} - {*output.splitlines()}, "make numbers ONLY=sensor_firmware"
 
 
 def test_the_firmware_fails_its_boot_when_a_weight_is_damaged(tmp_path):
     for tool in ("make", "arm-none-eabi-gcc", "qemu-system-arm"):
         need(tool)
     make(SENSOR, tmp_path)
-    folder = tmp_path / "mps2-an386"
+    folder = tmp_path / "example/build/mps2-an386"
     weights = folder / "thermometer_weights.h"
     numbers = weights.read_text()
     first = re.search(r"-?\d\.\d+e?-?\d*f", numbers)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from follow_recipes import read_recipes
 from places import ROOT, TESTS
 
 PACKAGE = ROOT / "lbnn"
@@ -90,12 +91,35 @@ def test_no_two_files_of_tests_have_one_name():
 
 PAGES = [ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")]
 PAGES += [*(ROOT / "docs").glob("*.md"), *(ROOT / "c_runtime").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
-EXAMPLES = {"negative.py", "coarse.py", "test_coarse.py", "npz.py", "sum.py"}
-"""Files that the recipes of docs/extending.md make."""
+EXAMPLES = {block.file for recipe in read_recipes() for block in recipe.blocks if block.action == "write"}
+"""Files that the recipes make."""
 NAMED = re.compile(r"\b(?:lbnn|tests|tools|c_runtime|examples|codegen_templates)/[\w/]+\.(?:py|c|h|md|txt|j2)\b")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_that_a_page_names_exists(page):
     named = {name for name in NAMED.findall(page.read_text()) if not re.search("NAME|PACKAGE|AREA", name)}
-    assert {name for name in named if not (ROOT / name).exists() and Path(name).name not in EXAMPLES} == set()
+    assert {name for name in named if not (ROOT / name).exists() and name not in EXAMPLES} == set()
+
+
+LOAD = """
+import importlib.util, sys
+from pathlib import Path
+for name in sys.argv[1:]:
+    known, path = set(sys.modules), list(sys.path)
+    sys.path[0] = str(Path(name).parent)
+    spec = importlib.util.spec_from_file_location(Path(name).stem, name)
+    module = sys.modules[Path(name).stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for new in {*sys.modules} - known:  # what another tool has loaded may be missing for this one
+        if str(getattr(sys.modules[new], "__file__", None) or "").startswith(sys.argv[1].partition("tools")[0] + "t"):
+            del sys.modules[new]
+    sys.path[:] = path
+"""
+
+
+def test_every_tool_finds_what_it_imports():
+    """Each alone, as `python tools/...` would, in one process: most of the time is torch's."""
+    tools = sorted(map(str, (ROOT / "tools").rglob("*.py")))
+    done = subprocess.run([sys.executable, "-c", LOAD, *tools], capture_output=True, text=True, cwd=TESTS, check=False)
+    assert done.returncode == 0, done.stderr

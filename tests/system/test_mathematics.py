@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from pathlib import Path
 
@@ -68,3 +69,14 @@ def test_every_erratum_in_the_table_is_explained():
     letters = {letter for cells in rows().values() for letter in re.findall(r"[a-z]", cells[5])}
     explained = set(re.findall(r"^- \*\*([a-z])\.\*\*", PAGE.read_text(), re.MULTILINE))
     assert letters == explained
+
+
+def test_the_numbers_of_the_errata_are_those_of_their_formulas():
+    noise, weights = 0.04, 0.09
+    matched = -0.5 * math.log(2 * math.pi * (noise + weights))
+    expected = -0.5 * math.log(2 * math.pi * noise) - 0.5 * weights / noise
+    ideal = math.log(0.1) + (math.log(2 * math.pi) + 1) / 2
+    text = " ".join(PAGE.read_text().split())
+    assert f"it is {matched:.2f} where the expectation is {expected:.2f};" in text.replace("and y = mu ", "")
+    assert f"(log 2 pi + 1)/2 = {ideal:.4f} nats" in text
+    assert f"= **{ideal:.4f} nats**" in (ROOT / "examples/polynomial/README.md").read_text()

@@ -32,9 +32,12 @@ PURE = (
     "packaging",
 )
 """Packages of pure Python that any version can use from the environment of this one."""
-HELP = (
-    "import sys; from lbnn.cli.main import cli; [cli([word, '--help'], standalone_mode=False) for word in sys.argv[1:]]"
-)
+HELP = """
+import sys
+from lbnn.cli.program import cli
+for word in sys.argv[1:]:
+    cli([word, "--help"], standalone_mode=False)
+"""
 COMMANDS = ("demo", "train", "export", "verify", "inspect", "bench", "report", "doctor")
 
 

@@ -1,16 +1,18 @@
-"""Prints the table of the benchmark models M1 to M5 as Markdown; with --update FILE also puts it into that file."""
+"""Prints what the benchmark models M1 to M5 cost beside others, as Markdown: other compilers, this host, Monte Carlo.
+
+Rows of a peer that is not on the PATH are dashes. What they cost on a Cortex-M4F by our own kernels is the table of
+`tools/tables/cost_table.py core`; `make bench` prints both.
+"""
 
 from __future__ import annotations
 
-import re
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench_models import MODELS, write
-from lbnn.base.terminal import kilobytes, progress, thousands
+from lbnn.base.terminal import progress, thousands
 from lbnn.exporters.onnx.plain import plain_onnx
 from lbnn.graph.passes import prepare
 from lbnn.measure import peers
@@ -23,7 +25,6 @@ from lbnn.measure.timing import Time
 from lbnn.model.file import read_model
 
 CORE = "cortex-m4-gcc"
-BEGIN, END = "<!-- table: make bench -->", "<!-- end of table -->"
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,6 @@ def measure(path: Path) -> Column:
     proto = plain_onnx(prepare(model.graph, input_variance=False))
     plain = peers.count_emx(proto, ordinary_inputs(model), DEVICE_FLAGS)
     return Column(found, plain.instructions)
-
-
-def _core(cell: Callable[[Measurement], str]) -> Callable[[Column], str]:
-    return lambda column: cell(row) if (row := column.row(CORE)) else "-"
 
 
 def _emx(column: Column) -> str:
@@ -91,15 +88,8 @@ def _price(column: Column) -> str:
 
 
 LINES: dict[str, Callable[[Column], str]] = {
-    "**instructions, mean and variance**": _core(lambda row: f"**{thousands(row.cost.instructions)}**"),
-    "the plain network by the same kernels": _core(
-        lambda row: thousands(row.plain.instructions if row.plain else None)
-    ),
     "emx-onnx-cgen, mean and variance": _emx,
     "emx-onnx-cgen, plain network": lambda column: thousands(column.emx_plain),
-    "flash": _core(lambda row: kilobytes(row.flash_bytes)),
-    "of it code and tables": _core(lambda row: kilobytes(row.cost.code_bytes)),
-    "RAM with stack": _core(lambda row: kilobytes(row.ram_bytes)),
     "**host, batch 1: times faster than onnxruntime**": _against_onnx("c", lambda row: row.one),
     "IREE": _against_onnx("iree", lambda row: row.one),
     "torch, eager": _against_onnx("torch", lambda row: row.one),
@@ -119,12 +109,6 @@ def table(columns: dict[str, Column]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def update(path: Path, text: str) -> None:
-    """Puts the table between its marks."""
-    old = path.read_text()
-    path.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: f"{BEGIN}\n{text}\n{END}", old, flags=re.DOTALL))
-
-
 def main() -> None:
     """Measures every model, the small ones first in the table as in the list."""
     with tempfile.TemporaryDirectory() as folder:
@@ -132,8 +116,6 @@ def main() -> None:
         with progress("models", list(paths)) as names:
             text = table({name: measure(paths[name]) for name in names})
     print(text)
-    if sys.argv[1:2] == ["--update"]:
-        update(Path(sys.argv[2]), text)
 
 
 if __name__ == "__main__":

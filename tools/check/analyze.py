@@ -103,7 +103,7 @@ def _run(*command: object) -> subprocess.CompletedProcess[str]:
 
 def findings(output: str) -> set[Finding]:
     """Those in lines `file:line:column: severity: message [rule]`."""
-    found = re.findall(r"^([^\s:]+:\d+)(?::\d+)?: (.*) \[([\w.,=-]+)\]$", output, re.MULTILINE)
+    found = re.findall(r"^([^\n:]+:\d+)(?::\d+)?: (.*) \[([\w.,=-]+)\]$", output, re.MULTILINE)
     return {Finding(rule, place, message) for place, message, rule in found}
 
 

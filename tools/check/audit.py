@@ -1,9 +1,9 @@
 """Audits what the project is built from, offline: installed packages, their files, their licences, and our own source.
 
-    python tools/check/audit.py [--quick]
+    python tools/check/audit.py [--quick] [--brief]
 
---quick leaves out the contents of the largest packages. Known vulnerabilities are not looked up: that needs a database
-from the network; with one, `pip-audit -r constraints.txt` does it.
+--quick leaves out the contents of the largest packages, --brief the list of licences. Known vulnerabilities are not
+looked up: that needs a database from the network; with one, `pip-audit -r constraints.txt` does it.
 """
 
 from __future__ import annotations
@@ -51,11 +51,13 @@ def main() -> None:
     """Prints the licences, a row for each check and each problem; status 1 if there is one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="do not read the largest packages")
-    quick = parser.parse_args().quick
+    parser.add_argument("--brief", action="store_true", help="do not list the licences")
+    args = parser.parse_args()
     with progress("auditing", list(CHECKS)) as names:
-        found = [CHECKS[name](quick) for name in names]
-    print_table(("package", "version", "licence by its metadata"), licences(), "licences")
-    print()
+        found = [CHECKS[name](args.quick) for name in names]
+    if not args.brief:
+        print_table(("package", "version", "licence by its metadata"), licences(), "licences")
+        print()
     rows = [(finding.check, finding.seen, "fails" if finding.problems else "ok") for finding in found]
     print_table(("check", "looked at", "status"), rows, "audit")
     problems = [problem for finding in found for problem in finding.problems]
@@ -247,8 +249,7 @@ BANNED_MODULES = {
     ),
 }
 PROCESS_STARTERS = {
-    "lbnn/device/compilers.py": "compilers",
-    "lbnn/device/runs.py": "emulators, and what was compiled for this host",
+    "lbnn/device/runs.py": "compilers, emulators, and what was compiled for this host",
     "lbnn/measure/peers.py": "other people's ONNX compilers, where a measurement asks for them",
 }
 """The only modules of the package that start other programs, and which."""

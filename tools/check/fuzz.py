@@ -120,7 +120,7 @@ def _result(done: subprocess.CompletedProcess[str], target: str, variant: str, p
     coverage = [(0, 0), *((int(edges), int(features)) for edges, features in re.findall(r"cov: (\d+) ft: (\d+)", log))]
     executed = re.search(r"stat::number_of_executed_units: (\d+)", log)
     finding = FINDING.search(log)
-    written = re.search(r"Test unit written to (\S+)", log)
+    written = re.search(r"Test unit written to (.+)", log)
     what = "" if done.returncode == 0 else finding.group() if finding else f"exit status {done.returncode}"
     command = f"LBNN_FUZZ_TARGET={target} {program} {written.group(1) if written else ''}"
     return Result(target, variant, int(executed.group(1)) if executed else 0, *coverage[-1], what, command)

@@ -13,43 +13,44 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from lbnn.base.terminal import print_table, progress
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("support", "c_runtime", "system")]
+builds: Any = importlib.import_module("test_every_compiler")
+versions: Any = importlib.import_module("test_python_versions")
 
 
 def main() -> None:
     """Prints both tables; status 1 if anything fails."""
-    sys.path.insert(0, str(ROOT / "tests" / "support"))
-    builds, versions = importlib.import_module("test_compilers"), importlib.import_module("test_python_versions")
-    rows = compiler_rows(builds)
-    print_table(("compiler", "machine", "language", *builds.LEVELS), rows, "generated C")
+    rows = compiler_rows()
+    print_table(("compiler", "machine", "language", "form", *builds.LEVELS), rows, "generated C")
     print()
     pythons = [(number, program, accepts(program, versions.SOURCES)) for number, program in versions.PYTHONS.items()]
     print_table(("python", "program", "source"), pythons, "our source")
     sys.exit(any("fails" in row for row in [*rows, *pythons]))
 
 
-def compiler_rows(builds: Any) -> list[tuple[str, ...]]:
-    """A row for each compiler, machine and language."""
-    every = [f"{c}/{m}/{language}" for c in builds.COMPILERS for m in builds.MACHINES for language in builds.LANGUAGES]
-    with tempfile.TemporaryDirectory() as folder, progress("building", every) as names:
-        for model in builds.MODELS:
-            builds.export(model, Path(folder) / model)
-        return [(*words, *levels(builds, Path(folder), *words)) for name in names for words in [name.split("/")]]
+def compiler_rows() -> list[tuple[str, ...]]:
+    """A row for each compiler, machine, language and form."""
+    choices = product(builds.COMPILERS, builds.MACHINES, builds.LANGUAGES, builds.FORMS)
+    with tempfile.TemporaryDirectory() as folder, progress("building", list(map("/".join, choices))) as names:
+        base = builds.export_forms(Path(folder))
+        return [(*words, *levels(base, *words)) for name in names for words in [name.split("/")]]
 
 
-def levels(builds: Any, folder: Path, compiler: str, machine: str, language: str) -> list[str]:
+def levels(folder: Path, compiler: str, machine: str, language: str, form: str) -> list[str]:
     """What came of each level."""
     if not shutil.which(compiler):
         return ["missing"] * len(builds.LEVELS)
-    return [outcome(builds, folder, compiler, machine, language, level) for level in builds.LEVELS]
+    return [outcome(folder, compiler, machine, language, level, form) for level in builds.LEVELS]
 
 
-def outcome(builds: Any, folder: Path, *choice: str) -> str:
+def outcome(folder: Path, *choice: str) -> str:
     """One build and run."""
     try:
         builds.try_out(folder, *choice)

@@ -22,35 +22,27 @@ checkout is never touched. Exit status 1: a fault survived; 2: the tests fail wi
 from __future__ import annotations
 
 import ast
-import multiprocessing
-import os
 import re
 import shlex
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import click
-from rich.console import Console
-from rich.progress import Progress
+
+from mutants_run import CONSOLE, LIMIT, copy_of, each, environment, put, run_tests
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULTS = Path(__file__).resolve().parent / "faults"
-CONSOLE = Console(stderr=True)
-LEFT_OUT = shutil.ignore_patterns(".*", "out", "build", "dist", "__pycache__", "*.egg-info")
+EQUIVALENT = "equivalent"
+"""The file of changes that can't be observed; the random mutants read it."""
 
-LIMIT, SUITE_LIMIT = 240, 3600
-"""Seconds for the listed tests and for the suite; a fault that makes them hang is caught."""
+SUITE_LIMIT = 3600
+"""Seconds for the suite; a fault that makes it hang is caught."""
 
 SLOW = (
     *("c_runtime/test_budget", "c_runtime/test_every_compiler", "c_runtime/test_strict", "c_runtime/test_vector_units"),
@@ -58,7 +50,14 @@ SLOW = (
     *("exporters/onnx/test_onnx_compilers", "measure/test_bench", "measure/test_report"),
     *("cli/test_cli_demo", "cli/test_cli_sizes", "device/test_callgrind"),
     *("measure/test_charts", "measure/test_counting", "measure/test_live"),
-    *("robust/test_extremes", "robust/test_file_fuzz", "robust/test_fuzz", "robust/test_mutants", "robust/test_proof"),
+    *(
+        "robust/test_extremes",
+        "robust/test_file_fuzz",
+        "robust/test_fuzz",
+        "robust/test_mutants",
+        "robust/test_mutants_random",
+        "robust/test_proof",
+    ),
     *("robust/test_static_analysis", "system/test_edge_example", "system/test_examples", "system/test_paper"),
     *("system/test_python_versions", "system/test_supply_chain", "system/test_wheel"),
     *("train/test_processes", "train/test_plots"),
@@ -68,18 +67,8 @@ SUITE = "tests " + " ".join(f"--ignore=tests/{name}.py" for name in SLOW)
 
 CAUGHT = ("caught", "hangs")
 
-NOTHING_SELECTED, STRAYED = 5, 99
-"""Exit statuses of pytest and of ours."""
-
-CONTEXT = multiprocessing.get_context("forkserver")
-"""Forks from a process that has loaded what all tests import, but nothing of lbnn: that halves the time of a fault."""
-CONTEXT.set_forkserver_preload(["hypothesis", "mpmath", "numpy", "onnx", "pytest", "scipy.stats", "torch"])
-
 HEADERS = ("", "-DLBNN_NO_SIMD", "-DLBNN_NO_SIMD -DLBNN_OPTIMIZE_SIZE")
 """Forms of the runtime in which a fault in it must compile: what the compiler refuses tests nothing."""
-
-
-Item, Value = TypeVar("Item"), TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -118,7 +107,8 @@ class Result:
 
 def read_faults(folder: Path = FAULTS) -> list[Fault]:
     """Every fault of every area."""
-    return [fault for path in sorted(folder.glob("*.txt")) for fault in parse(path.read_text(), path.stem)]
+    paths = (path for path in sorted(folder.glob("*.txt")) if path.stem != EQUIVALENT)
+    return [fault for path in paths for fault in parse(path.read_text(), path.stem)]
 
 
 def parse(text: str, area: str) -> Iterator[Fault]:
@@ -167,78 +157,14 @@ def problem(tree: Path, fault: Fault) -> str:
     return ""
 
 
-# ---- one copy, one fault -------------------------------------------------------------------------------------
-
-
-@contextmanager
-def copy_of(source: Path) -> Iterator[Path]:
-    """A copy of the tree that is gone afterwards, so that nothing a test leaves behind meets the next fault."""
-    with tempfile.TemporaryDirectory(prefix="lbnn-mutant-") as folder:
-        tree = Path(folder) / "tree"
-        shutil.copytree(source, tree, ignore=LEFT_OUT)
-        yield tree
-
-
-def environment(tree: Path) -> dict[str, str]:
-    """`import lbnn` is the copy, also in subprocesses; no tool may be missing; the caller's pytest has no say."""
-    return {
-        **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
-        "PYTHONPATH": str(tree),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1",
-        "LBNN_REQUIRE_TOOLS": "1",
-    }
-
-
-def run_tests(tree: Path, selection: str, limit: float = LIMIT) -> str:
-    """The first test that fails in a tree, or nothing if all pass; `hangs` if they do not end."""
-    log = tree.parent / "log"
-    process = CONTEXT.Process(target=_pytest, args=(tree, selection, log))
-    process.start()
-    process.join(limit)
-    if process.is_alive():
-        os.killpg(process.pid, signal.SIGKILL)
-        process.join()
-        return "hangs"
-    if process.exitcode in (NOTHING_SELECTED, STRAYED):
-        raise ValueError(f"pytest {selection}\n{log.read_text()}")
-    first = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", log.read_text(), re.MULTILINE)
-    return "" if process.exitcode == 0 else first[1] if first else f"exit status {process.exitcode}"
-
-
-def _pytest(tree: Path, selection: str, log: Path) -> None:
-    """What a forked process does: pytest in the copy, which must have imported the copy and nothing else."""
-    os.setsid()
-    with log.open("w") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    os.chdir(tree)
-    os.environ |= dict.fromkeys({*os.environ} - {*environment(tree)}, "") | environment(tree)
-    sys.path.insert(0, str(tree))
-    for name in [name for name in sys.modules if name.partition(".")[0] == "lbnn"]:  # another user of the fork server
-        del sys.modules[name]
-    sys.dont_write_bytecode = True
-    import pytest
-    from hypothesis import Phase, settings
-
-    # The same examples every time, and no search for a smaller one: the first that fails is enough.
-    settings.register_profile("mutants", derandomize=True, database=None, phases=(Phase.explicit, Phase.generate))
-    settings.load_profile("mutants")
-    options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", f"--basetemp={tree.parent}/tmp"]
-    status = int(pytest.main([*options, *shlex.split(selection)]))
-    sys.stdout.flush()
-    if "lbnn" in sys.modules and not Path(str(sys.modules["lbnn"].__file__)).is_relative_to(tree):
-        print(f"not the copy: {sys.modules['lbnn'].__file__}", flush=True)
-        status = STRAYED
-    os._exit(NOTHING_SELECTED if status == pytest.ExitCode.USAGE_ERROR else status)
+# ---- one fault ------------------------------------------------------------------------------------------------
 
 
 def try_fault(source: Path, fault: Fault, narrow: bool = False) -> Result:
     """Applies a fault to a copy of `source` and runs its tests until one fails."""
     start = time.monotonic()
     with copy_of(source) as tree:
-        path = tree / fault.file
-        path.write_text(mutated(path.read_text(), fault))
+        put(tree, fault.file, mutated((tree / fault.file).read_text(), fault))
         if why := problem(tree, fault):
             return Result(fault, "refused", why, time.monotonic() - start)
         calls = [(test, LIMIT) for test in fault.tests] + ([] if narrow else [(SUITE, SUITE_LIMIT)])
@@ -293,17 +219,6 @@ def run_all(source: Path, faults: list[Fault], jobs: int, narrow: bool) -> list[
         results.append(result)
         CONSOLE.out(f"{result.verdict:8} {result.seconds:5.1f} s  {result.fault.name}", highlight=False)
     return sorted(results, key=lambda result: faults.index(result.fault))
-
-
-def each(label: str, function: Callable[[Item], Value], items: list[Item], jobs: int) -> Iterator[Value]:
-    """The results as they come, with a bar on a terminal."""
-    with Progress(console=CONSOLE, disable=not CONSOLE.is_terminal) as bar, ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(function, item) for item in items]
-        try:
-            for done in bar.track(as_completed(futures), total=len(items), description=label):
-                yield done.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def show(results: list[Result]) -> None:

@@ -2,7 +2,7 @@
 
     python tools/check/parity_survey.py 60 --backends torch,onnx,c
 
-The networks are those of tests/support/strategies.py: mixed layers, residual sums, concatenation, odd paddings.
+The networks are ordinary ones of tests/support/strategies.py; `make random` runs networks of every argument and size.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -108,7 +109,7 @@ def prove(goal: Goal, runtime: Path = RUNTIME, define: str = "") -> Proof:
 def command(goal: Goal, runtime: Path, define: str, report: Path) -> list[str]:
     """The command line of Frama-C."""
     special, inputs = INPUTS[goal.inputs]
-    folders = f"-I{HARNESSES} -I{runtime} -I{MODELS}"
+    folders = " ".join(f"-I{shlex.quote(str(folder))}" for folder in (HARNESSES, runtime, MODELS))  # read by a shell
     split = f"split_less:0,lbnn_emit:0,{goal.name}:0" if goal.is_model else "split_less:0,lbnn_emit:0"
     contract = () if goal.name == "lbnn_exp2" else ("-eva-use-spec", "lbnn_exp2")
     source = HARNESSES / ("models.c" if goal.is_model else "kernels.c")

@@ -1,11 +1,9 @@
-"""How far one pass is from sampled networks, by depth, on trained models; writes the table into docs/mathematics.md.
+"""How far one pass is from sampled networks, by depth, on trained models: the table of docs/mathematics.md.
 
 python tools/derive/independence.py
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import torch
 
@@ -15,8 +13,6 @@ from lbnn.train import problem
 from lbnn.train.losses import expected_gaussian_nll
 from lbnn.train.montecarlo import monte_carlo, samples_replaced
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "mathematics.md"
-START, END = "<!-- table: tools/derive/independence.py -->\n", "<!-- end of table -->\n"
 WIDTH, SAMPLES, EPOCHS = 16, 100_000, 1500
 
 
@@ -53,5 +49,3 @@ if __name__ == "__main__":
     head = "| hidden layers | largest mean error | variance error (rms) | of which sampling noise | passes replaced |"
     lines = [head, "|---|---|---|---|---|", *map(row, (1, 2, 3, 4))]
     print("\n".join(lines))
-    before, rest = PAGE.read_text().split(START)
-    PAGE.write_text(before + START + "\n".join(lines) + "\n" + END + rest.split(END, 1)[1])

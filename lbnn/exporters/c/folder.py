@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from lbnn.base import resources
-from lbnn.base.files import write_folder
+from lbnn.base.files import fill_folder, write_folder
 from lbnn.base.templates import render
 from lbnn.device.boards import BOARDS
 from lbnn.device.firmware import firmware_files
@@ -39,8 +39,8 @@ def generate_program(program: Program, data: ModelView, options: COptions) -> Fi
 
 
 def write_program(program: Program, model: Model, options: COptions, folder: Path) -> GeneratedModel:
-    """Writes the files of a program, for devices to compile and run."""
-    written = write_folder(folder, generate_program(program, view(program, model, options), options))
+    """Writes the files of a program into a temporary folder, for devices to compile and run."""
+    written = fill_folder(folder, generate_program(program, view(program, model, options), options))
     return program.in_folder(written)
 
 

@@ -27,6 +27,9 @@ from lbnn.ops.memory import MEAN, VAR
 # Suffixes of the model's own functions and arrays: no layer may take them.
 TAKEN = ("predict", "selftest", "weights", "input", "input_variance", "mean", "variance")
 
+LONGEST_STEP = 144
+"""LBNN_FOLD of c_runtime/lbnn.h: no loop counts further beyond its end."""
+
 Lines = tuple[tuple[int, int], ...]
 
 
@@ -45,11 +48,12 @@ class Weights:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A constant struct that describes a convolution or a pooling."""
+    """A constant struct that describes a convolution or a pooling; `largest` is the largest number made from it."""
 
     kind: str
     name: str
     members: tuple[int, ...]
+    largest: int
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,12 @@ class Program:
     def weight_len(self) -> int:
         """Numbers in all constant arrays."""
         return sum(int(array.values.size) for array in self.weights)
+
+    @property
+    def largest_int(self) -> int:
+        """No int of the generated code passes it: offsets end with the arrays, loops a step behind them."""
+        lengths = (self.input_len, self.output_len, self.work_len, *(int(array.values.size) for array in self.weights))
+        return max(*lengths, *(geometry.largest for geometry in self.geometries)) + LONGEST_STEP
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -186,7 +196,7 @@ class Emission:
     def geometry(self, node: Node, kind: str, shape: Any) -> str:
         """Notes a constant struct, given as a dataclass of integers, and gives a pointer to it."""
         name = f"{self._symbol(node.name)}_shape"
-        self.geometries.append(Geometry(kind, name, astuple(shape)))
+        self.geometries.append(Geometry(kind, name, astuple(shape), shape.largest))
         return f"&{name}"
 
     def copies(self, source: str, target: str) -> list[Call]:

@@ -25,6 +25,14 @@ class ConvShape:
     dilation_width: int
     groups: int
 
+    @property
+    def largest(self) -> int:
+        """The largest number that kernels compute from these alone: a member, or a step beyond the padded input."""
+        steps = (max(self.stride_height, self.dilation_height), max(self.stride_width, self.dilation_width))
+        ends = (self.in_height + 2 * self.padding_height + steps[0], self.in_width + 2 * self.padding_width + steps[1])
+        members: tuple[int, ...] = astuple(self)
+        return max(*members, *ends)
+
 
 @dataclass(frozen=True)
 class SmallConvShape(ConvShape):
@@ -47,6 +55,14 @@ class PoolShape:
     padding_height: int
     padding_width: int
     count_include_pad: int
+
+    @property
+    def largest(self) -> int:
+        """The largest number that kernels compute from these alone: the end of a window, or what it counts."""
+        height = self.in_height + 2 * self.padding_height + self.kernel_height
+        width = self.in_width + 2 * self.padding_width + self.kernel_width
+        members: tuple[int, ...] = astuple(self)
+        return max(*members, height, width, self.kernel_height * self.kernel_width)
 
 
 def small_shape(shape: ConvShape) -> SmallConvShape | None:

@@ -29,6 +29,13 @@ MEMBERS = {
 }
 
 
+_OVERLAPS = {
+    False: "mean or variance may be the very array of input",
+    True: "mean may be the very array of input, variance that of input_variance",
+}
+"""Outputs are written when no input is needed any more, one behind the other; by whether the input has a variance."""
+
+
 @dataclass(frozen=True)
 class ConstantView:
     """An array of weights as text; `offset` is its place in the binary file."""
@@ -97,6 +104,7 @@ class ModelView:
     abi: int
     input_variance: bool
     variance_argument: str
+    may_overlap: str
     binary: bool
     optimize_size: bool
     selftest_file: str
@@ -108,6 +116,7 @@ class ModelView:
     work_len: int
     weight_len: int
     weight_bytes: int
+    largest_int: int
     headers: tuple[str, ...]
     runtime: tuple[str, ...]
     sources: tuple[str, ...]
@@ -138,6 +147,7 @@ def view(program: Program, model: Model, options: COptions) -> ModelView:
         abi=resources.abi_version(),
         input_variance=options.input_variance,
         variance_argument="input_variance, " if options.input_variance else "",
+        may_overlap=_OVERLAPS[options.input_variance],
         binary=options.weights == "binary",
         optimize_size=options.optimize == "size",
         selftest_file=f"{name}.c" if single else f"{name}_selftest.c",
@@ -170,6 +180,7 @@ def _lengths(program: Program) -> dict[str, Any]:
         work_len=program.work_len,
         weight_len=program.weight_len,
         weight_bytes=program.dtype.weight.itemsize * program.weight_len,
+        largest_int=program.largest_int,
     )
 
 

@@ -183,7 +183,8 @@ class OnnxNamespace:
 
     def repeated(self, value: Array, like: Symbol) -> Symbol:
         """A constant, its batch axis of extent 1, repeated as often as `like` has samples."""
-        batch = self.recorder.node("Shape", [like.name], start=0, end=1)
+        extents = self.recorder.node("Shape", [like.name])  # its `end` came with opset 15
+        batch = self.recorder.node("Gather", [extents, self.recorder.integers(0)], axis=0)
         shape = self.recorder.node("Concat", [batch, self.recorder.integers(*value.shape[1:])], axis=0)
         name = self.recorder.node("Expand", [self.recorder.constant(value), shape])
         return Symbol(self.recorder, name, (BATCH, *value.shape[1:]), low=float(value.min()))

@@ -144,7 +144,7 @@ def test_the_build_file_of_a_package_builds_its_sources(packages, tmp_path, pack
     cmake = need("cmake")
     subfolder, stubs = STUBS[package]
     project = f"cmake_minimum_required(VERSION 3.13)\nproject(test C)\n{stubs}"
-    (tmp_path / "CMakeLists.txt").write_text(f"{project}add_subdirectory({packages[package] / subfolder} model)\n")
+    (tmp_path / "CMakeLists.txt").write_text(f'{project}add_subdirectory("{packages[package] / subfolder}" model)\n')
     run(cmake, "-S", tmp_path, "-B", tmp_path / "build")
     run(cmake, "--build", tmp_path / "build")
     assert list((tmp_path / "build").rglob("*.a"))

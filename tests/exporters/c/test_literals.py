@@ -11,7 +11,7 @@ from c_models import STRICT, run
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.exporters.c import generate
-from lbnn.exporters.c.literals import rows, scalar
+from lbnn.exporters.c.literals import float32, rows, scalar
 from lbnn.graph import GraphBuilder
 from lbnn.model.file import Model
 from places import need
@@ -41,6 +41,16 @@ def test_a_compiler_reads_every_float32_back(tmp_path):
     )
     run("gcc", *STRICT, "a.c", "-o", "a.out", cwd=tmp_path)
     run(tmp_path / "a.out")
+
+
+@pytest.mark.parametrize("bad", [1e39, -1e39, np.inf, np.nan])
+@pytest.mark.parametrize("at", range(3))
+def test_one_number_beyond_float32_among_good_ones_is_refused(bad, at):
+    values = np.array([1.0, -2.0, 3e38])
+    assert np.array_equal(float32(values, "layer a"), values.astype(np.float32))
+    values[at] = bad
+    with pytest.raises(LbnnError, match=r"layer a holds numbers beyond 3\.4e38"):
+        float32(values, "layer a")
 
 
 def test_weights_beyond_float32_are_refused():

@@ -54,6 +54,15 @@ def test_names_that_differ_in_case_alone_become_different():
     assert list(identifiers(["gas", "Gas", "GAS"], "layer").values()) == ["gas", "Gas_2", "GAS_3"]
 
 
+def test_a_name_of_40_characters_is_kept_and_a_longer_one_is_cut_to_40_and_stays_different():
+    """Nine of these are a digest of the whole, so that 31 of the text are left."""
+    fits, long, other = "a" * 40, "a" * 41, "a" * 41 + "b"
+    names = identifiers([fits, long, other], "layer")
+    assert names[fits] == fits and len({*names.values()}) == 3
+    assert all(re.fullmatch("a{31}_[0-9a-f]{8}", names[text]) for text in (long, other))
+    assert identifiers(["a" * 30 + "_" + "b" * 30], "layer").popitem()[1].startswith("a" * 30 + "_")
+
+
 @given(st.text())
 def test_comments_stay_comments(text):
     assert re.fullmatch(r"[ -~]*", comment(text)) and not re.search(r"[*?\\\n]", comment(text))

@@ -18,7 +18,7 @@ from lbnn import LbnnError, Moments, ops
 from lbnn import nn as bnn
 from lbnn.exporters.onnx import export_onnx, to_onnx
 from lbnn.exporters.options import OPSETS, OnnxOptions
-from lbnn.graph import Graph, GraphBuilder
+from lbnn.graph import Graph, GraphBuilder, rebuild
 from lbnn.graph.passes import prepare
 from lbnn.graph.reference import predict
 from lbnn.model.trace import trace
@@ -209,6 +209,15 @@ def test_metadata_tells_version_model_name_and_command():
         "command": "lbnn export mlp.pt --target onnx",
     }
     assert "command" not in {entry.key for entry in to_onnx(mlp(), SHA).metadata_props}
+
+
+@pytest.mark.parametrize("opset", [OPSETS[0], OPSETS[-1]])
+@pytest.mark.parametrize(("op", "sample"), CASES)
+def test_every_operator_can_be_written_for_the_oldest_and_the_newest_opset(op, sample, opset):
+    """to_onnx holds each to the standard of its opset; a constant is repeated for each sample where it stands alone."""
+    graph = graph_of(op, sample, np.random.default_rng(3))
+    for output in [node.name for node in graph.nodes]:
+        assert to_onnx(rebuild(graph, graph.nodes, output), SHA, opset).graph.node
 
 
 @pytest.mark.parametrize("opset", [OPSETS[0], 15, 18, 21, OPSETS[-1]])

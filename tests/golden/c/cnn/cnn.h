@@ -10,6 +10,8 @@
  *
  * Arrays are in PyTorch's order (channels first). The caller owns all memory: calls are re-entrant, and several
  * models may share one work array of the largest length. On an error mean and variance are left as they were.
+ * mean or variance may be the very array of input; no other two arrays may overlap.
+ * mean == variance is refused with LBNN_ERROR_OVERLAP, other overlaps go unnoticed and give wrong numbers.
  */
 #ifndef CNN_H
 #define CNN_H
@@ -28,8 +30,7 @@
 extern "C" {
 #endif
 
-/* LBNN_OK, or a negative status: a null pointer, an input that is not finite, a result that is not
- * finite or has a negative variance. */
+/* LBNN_OK, or a negative status: a null pointer, mean and variance in one array, an input that is not finite, a result that is not finite or has a negative variance. */
 lbnn_status cnn_predict(
     const float input[CNN_INPUT_LEN],
     float mean[CNN_OUTPUT_LEN],

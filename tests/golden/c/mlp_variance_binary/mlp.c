@@ -17,6 +17,9 @@ lbnn_status mlp_predict(
     if (!input || !input_variance || !mean || !variance || !work) {
         return LBNN_ERROR_NULL;
     }
+    if (mean == variance) {
+        return LBNN_ERROR_OVERLAP;
+    }
     if (!lbnn_is_finite(input, MLP_INPUT_LEN) || !lbnn_is_variance(input_variance, MLP_INPUT_LEN)) {
         return LBNN_ERROR_INPUT;
     }

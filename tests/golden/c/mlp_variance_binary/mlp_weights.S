@@ -2,6 +2,12 @@
  * model sha256: 0000000000000000000000000000000000000000000000000000000000000000
  */
 /* mlp_weights.bin as constant data. Give the assembler its folder (-I) if it is not the current one. */
+#if defined(__BIG_ENDIAN__) || (defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+#error "mlp_weights.bin is little-endian and this machine is not: export with --weights source"
+#endif
+#ifdef __TINYC__
+#error "tcc has no .incbin: let another assembler (cc -c mlp_weights.S) make the object, or export with --weights source"
+#endif
 #if defined(__APPLE__)
 #define LBNN_SYMBOL _mlp_weights
     .section __TEXT,__const

@@ -8,6 +8,10 @@
 #ifndef MLP_WEIGHTS_H
 #define MLP_WEIGHTS_H
 
+#if defined(__BIG_ENDIAN__) || (defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+#error "mlp_weights.bin is little-endian and this machine is not: export with --weights source"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -1,0 +1,76 @@
+"""The choice of kernels by shape: each fast one exactly where its window fits."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from lbnn.exporters.c.shapes import ConvShape, PoolShape, conv_kernel, pool_kernel, small_shape
+
+POINT = ConvShape(6, 2, 2, 4, 2, 2, 1, 1, 1, 1, 0, 0, 1, 1, 1)
+THREE = ConvShape(6, 5, 4, 4, 5, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1)
+DEEP = replace(THREE, out_channels=6, groups=6)
+FAST = {"lbnn_conv2d_1x1": POINT, "lbnn_conv2d_3x3": THREE, "lbnn_depthwise_3x3": DEEP}
+WINDOW = [
+    field.name for field in fields(ConvShape) if field.name.partition("_")[0] in ("stride", "padding", "dilation")
+]
+
+
+@pytest.mark.parametrize("kernel", FAST)
+def test_a_fast_convolution_is_taken_for_its_own_window_alone(kernel):
+    shape = FAST[kernel]
+    assert conv_kernel(shape) == kernel
+    for name in (*WINDOW, "kernel_height", "kernel_width"):
+        for change in (-1, 1):
+            other = replace(shape, **{name: getattr(shape, name) + change})
+            assert conv_kernel(other) == "lbnn_conv2d", (name, change)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel"),
+    [
+        (replace(POINT, in_height=1, in_width=4), "lbnn_conv2d_1x1"),
+        (replace(POINT, in_height=1, in_width=3), "lbnn_conv2d"),
+        (replace(POINT, in_height=2, in_width=1), "lbnn_conv2d"),
+        (replace(POINT, out_channels=5), "lbnn_conv2d"),
+        (replace(POINT, out_channels=2), "lbnn_conv2d_1x1"),
+        (replace(POINT, groups=2), "lbnn_conv2d"),
+        (replace(THREE, in_width=3), "lbnn_conv2d"),
+        (replace(THREE, in_height=1), "lbnn_conv2d_3x3"),
+        (replace(THREE, out_channels=3), "lbnn_conv2d"),
+        (replace(THREE, groups=2), "lbnn_conv2d"),
+        (replace(DEEP, in_width=3), "lbnn_conv2d"),
+        (replace(DEEP, out_channels=12), "lbnn_conv2d"),
+        (replace(DEEP, groups=3), "lbnn_conv2d"),
+        (replace(DEEP, in_channels=1, out_channels=1, groups=1), "lbnn_depthwise_3x3"),
+    ],
+)
+def test_fast_convolutions_need_four_pixels_and_pairs_of_outputs_or_one_group_a_channel(shape, kernel):
+    assert conv_kernel(shape) == kernel
+
+
+POOL = PoolShape(3, 4, 6, 2, 3, 2, 2, 2, 2, 0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *(
+            {name: getattr(POOL, name) + 1}
+            for name in ("kernel_height", "kernel_width", "stride_height", "stride_width")
+        ),
+        *({"padding_height": 1}, {"padding_width": 1}, {"padding_height": 1, "padding_width": 1}),
+        *({"in_height": 3}, {"in_width": 5}),  # the last window reaches beyond
+    ],
+    ids=str,
+)
+def test_the_fast_pool_is_taken_for_whole_windows_of_two_by_two_alone(changes):
+    assert pool_kernel(POOL) == "lbnn_avg_pool_2x2"
+    assert pool_kernel(replace(POOL, in_height=5, in_width=7)) == "lbnn_avg_pool_2x2"  # rests that no window takes
+    assert pool_kernel(replace(POOL, **changes)) == "lbnn_avg_pool"
+
+
+def test_the_small_shape_has_the_channels_of_a_group_and_numbers_of_16_bits():
+    small = small_shape(replace(DEEP, in_channels=6, out_channels=12, groups=3))
+    assert (small.in_channels, small.out_channels, small.groups, small.in_width) == (2, 4, 3, 4)
+    assert small_shape(replace(POINT, in_width=65535)).in_width == 65535
+    assert small_shape(replace(POINT, in_width=65536)) is None

@@ -1,0 +1,46 @@
+"""Networks of one sigma throughout: with a small one their sums cancel beside |mean| + sd, and float32 shows."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from lbnn import nn as bnn
+from lbnn.model.file import Model, read_model
+from lbnn.nn.base import BayesianLayer
+
+
+def with_sigma(network: torch.nn.Module, sigma: float) -> torch.nn.Module:
+    """The same network, every weight and bias with this sigma."""
+    for layer in network.modules():
+        if isinstance(layer, BayesianLayer):
+            for _, _, rho in layer.named_gaussians():
+                torch.nn.init.constant_(rho, float(np.log(np.expm1(sigma))))
+    return network
+
+
+def mlp(*widths: int, sigma: float = 0.1, seed: int = 0) -> Model:
+    """Linear layers with a leaky-ReLU between them."""
+    torch.manual_seed(seed)
+    layers: list[torch.nn.Module] = []
+    for inputs, outputs in pairwise(widths):
+        layers += [bnn.Linear(inputs, outputs), bnn.LeakyReLU(0.1)]
+    return read_model(with_sigma(bnn.Sequential(*layers[:-1]), sigma), widths[:1])
+
+
+def cnn(sigma: float) -> Model:
+    """Two convolutions, each with a pool, and a linear layer."""
+    torch.manual_seed(0)
+    network = bnn.Sequential(
+        bnn.Conv2d(1, 8, 3, padding=1),
+        bnn.LeakyReLU(0.1),
+        bnn.AvgPool2d(2),
+        bnn.Conv2d(8, 8, 3, padding=1),
+        bnn.LeakyReLU(0.1),
+        bnn.AvgPool2d(2),
+        bnn.Flatten(),
+        bnn.Linear(32, 10),
+    )
+    return read_model(with_sigma(network, sigma), (1, 8, 8))
