@@ -31,6 +31,12 @@ paper-choices: .venv/installed ## the same with other choices where the paper is
 bench: .venv/installed ## measure the benchmark models: instructions, flash, RAM, time beside onnxruntime
 	$(BIN)/python tools/bench/bench_table.py
 
+bench-train: .venv/installed ## what a training step costs beside the plain network's, eager and compiled: about 4 minutes of one core
+	$(BIN)/python tools/bench/bench_train.py --update docs/training.md
+
+uci: .venv/installed ## train on every split of the regression sets in UCI=DIR and print the scores; goes on where it was
+	$(BIN)/python tools/bench/uci.py $(UCI) --jobs $(JOBS)
+
 test: .venv/installed lint ## run the whole test suite
 	$(BIN)/pytest -n $(JOBS)
 
@@ -70,4 +76,4 @@ lint: .venv/installed ## check style, types, and that imports point one way
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper paper-choices demo bench test mutants extremes stack fuzz-files audit matrix fuzz prove analyze lint clean
+.PHONY: help paper paper-choices demo bench bench-train uci test mutants extremes stack fuzz-files audit matrix fuzz prove analyze lint clean
