@@ -15,7 +15,7 @@ from lbnn.cli.command import AS_JSON, command, interrupted, print_json
 @click.option("--hidden", help="Sizes of the hidden layers, such as 16,16; one of 50 units if left out.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("model.pt"), show_default=True)
 @click.option(
-    "--epochs", type=click.IntRange(1, 1_000_000), help="Passes over the rows; 5,000 to 10,000 steps if left out."
+    "--epochs", type=click.IntRange(1, 1_000_000), help="Passes over the rows; 5,000 to 20,000 steps if left out."
 )
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of split and training.")
 @click.option("--force", is_flag=True, help="Replace existing output.")

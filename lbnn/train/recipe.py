@@ -26,7 +26,8 @@ from lbnn.train.result import FitResult
 SLOPE = 0.01
 RATE = 0.02
 UNITS, CHANNELS = (50,), (16, 16)
-STEPS_PER_ROW, FEWEST_STEPS, MOST_STEPS = 10, 5000, 10_000
+FEWEST_STEPS, MOST_STEPS = 5000, 20_000
+"""One for each row, within these: more let small sets be learned by heart."""
 SMALLEST_BATCH, LARGEST_BATCH, BATCHES = 32, 1024, 256
 """Above 32 * 256 rows batches grow, so that an epoch never has more than so many."""
 ROWS_AT_ONCE = 4096
@@ -47,7 +48,7 @@ def recipe_for(
 ) -> Recipe:
     """The rule; `hidden` and `epochs` where they are given."""
     batch = min(LARGEST_BATCH, max(SMALLEST_BATCH, math.ceil(rows / BATCHES)))
-    steps = min(MOST_STEPS, max(FEWEST_STEPS, STEPS_PER_ROW * rows))
+    steps = min(MOST_STEPS, max(FEWEST_STEPS, rows))
     layers = hidden or (UNITS if len(shape) == 1 else CHANNELS)
     return Recipe(tuple(layers), epochs or math.ceil(steps / math.ceil(rows / batch)), batch)
 
