@@ -14,7 +14,7 @@ from markupsafe import Markup
 from lbnn.base.moments import Moments
 from lbnn.measure.live import BEYOND, MOST_POINTS
 from lbnn.train import plots
-from lbnn.train.regression import predict_in_parts
+from lbnn.train.recipe import predict_in_parts
 
 
 def draw_predictions(

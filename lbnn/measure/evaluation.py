@@ -17,7 +17,8 @@ from lbnn.measure.charts import draw_predictions
 from lbnn.model.file import Model, load
 from lbnn.train import metrics
 from lbnn.train.datafile import Table, read_table
-from lbnn.train.regression import REPORTED_LEVELS, predict_in_parts, trained_columns
+from lbnn.train.recipe import predict_in_parts
+from lbnn.train.regression import REPORTED_LEVELS, trained_columns
 
 
 @dataclass(frozen=True)

@@ -175,7 +175,7 @@ class Descent:
         kl = self.elbo.kl(unwrap(self.model))
         weight = self._weight(whole, per_row)
         values = self._finite(nll, kl, weight, moments, y, number)
-        (nll + weight * kl).backward()
+        (nll + weight * kl).backward()  # type: ignore[no-untyped-call]
         self._move(list(unwrap(self.model).parameters()))
         return values
 
