@@ -12,7 +12,7 @@ from lbnn.cli.command import AS_JSON, command, interrupted, print_json
 @command("lbnn train weather.csv --target temperature -o weather.pt")
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--target", help="The column to predict; an .npz has its targets in y.")
-@click.option("--hidden", help="Sizes of the hidden layers, such as 16,16; one of 50 units if left out.")
+@click.option("--hidden", help="Sizes of the hidden layers, such as 16,16; one or two of 50 units if left out.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("model.pt"), show_default=True)
 @click.option(
     "--epochs", type=click.IntRange(1, 1_000_000), help="Passes over the rows; 5,000 to 20,000 steps if left out."

@@ -1,6 +1,6 @@
 """How `lbnn train` trains: the network and the training that follow from the number of rows, nothing to set by hand.
 
-A row of features gets one hidden layer and a Linear whose output variance is the total variance ("embedded"). The rate
+A row of features gets hidden layers of 50 units and a Linear whose output variance is the total variance ("embedded"). The rate
 falls by a cosine to 0, the KL rises to its full weight over the first half, and the last weights are kept: with the KL
 at full weight there is nothing to stop early for, so that all rows can be fitted.
 """
@@ -25,7 +25,9 @@ from lbnn.train.result import FitResult
 
 SLOPE = 0.01
 RATE = 0.02
-UNITS, CHANNELS = (50,), (16, 16)
+UNITS, CHANNELS = 50, (16, 16)
+ROWS_OF_TWO_LAYERS = 750
+"""Fewer rows do not pay for a second hidden layer: on the training rows of yacht it costs 0.6 nats."""
 FEWEST_STEPS, MOST_STEPS = 5000, 20_000
 """One for each row, within these: more let small sets be learned by heart."""
 SMALLEST_BATCH, LARGEST_BATCH, BATCHES = 32, 1024, 256
@@ -49,7 +51,7 @@ def recipe_for(
     """The rule; `hidden` and `epochs` where they are given."""
     batch = min(LARGEST_BATCH, max(SMALLEST_BATCH, math.ceil(rows / BATCHES)))
     steps = min(MOST_STEPS, max(FEWEST_STEPS, rows))
-    layers = hidden or (UNITS if len(shape) == 1 else CHANNELS)
+    layers = hidden or (CHANNELS if len(shape) > 1 else (UNITS,) * (1 if rows < ROWS_OF_TWO_LAYERS else 2))
     return Recipe(tuple(layers), epochs or math.ceil(steps / math.ceil(rows / batch)), batch)
 
 

@@ -115,8 +115,7 @@ def ours(net: Net, x: Tensor, y: Tensor, compiled: bool = False) -> Step:
     elbo, flat = Elbo(unreduced_nll, Gaussian(), "warmup", 1, generator), FlatPosterior(model)
     optimizer = FlatAdamW(flat_groups(flat, 0.01), lr=RATE)
     whole = compiled_step(model, flat, optimizer, elbo.loss, elbo.prior, None) if compiled else None
-    device = torch.device("cpu")
-    descent = Descent(model, source, elbo, optimizer, None, 10**6, Processes(), device, flat, whole, CosineRate())
+    descent = Descent(model, source, elbo, optimizer, None, 10**6, flat, whole, CosineRate())
     model.train()
     return lambda: descent.step(x, y, len(y), 1)
 
