@@ -36,6 +36,12 @@ bench: .venv/installed ## measure the benchmark models: instructions, flash, RAM
 numbers: .venv/installed ## write the measured numbers of all pages anew; KINDS=long,times for those that need time or quiet
 	$(BIN)/python tools/tables/pages.py --kinds "$(KINDS)" --only "$(ONLY)"
 
+bench-train: .venv/installed ## what a training step costs beside the plain network's, eager and compiled: about 4 minutes of one core
+	$(BIN)/python tools/bench/bench_train.py --update docs/training.md
+
+uci: .venv/installed ## train on every split of the regression sets in UCI=DIR and print the scores; goes on where it was
+	$(BIN)/python tools/bench/uci.py $(UCI) --jobs $(JOBS)
+
 test: .venv/installed lint ## run the whole test suite; TESTS=tests/base for a part
 	$(BIN)/pytest -n $(JOBS) $(TESTS)
 
@@ -84,4 +90,4 @@ lint: .venv/installed ## check style, types, and that imports point one way
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper paper-choices demo bench numbers test elsewhere mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean
+.PHONY: help paper paper-choices demo bench bench-train uci numbers test elsewhere mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean

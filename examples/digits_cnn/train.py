@@ -112,7 +112,10 @@ def train(training: Digits, validation: Digits, quick: bool = False, seed: int =
     train_plain(network, standardize(x), y, epochs=10 if quick else 30)
     model = bnn.Sequential(standardize, *lbnn.from_torch(network))
     epochs = 6 if quick else 20
-    lbnn.fit(model, (x, y), epochs=epochs, batch_size=50, lr=0.003, validation=validation.tensors(), seed=seed)
+    lbnn.fit(
+        model, (x, y), epochs=epochs, batch_size=50, lr=0.003, validation=validation.tensors(), seed=seed,
+        prior="spike_slab", kl_weight="elbo", lr_schedule="constant",
+    )  # fmt: skip
     return model
 
 

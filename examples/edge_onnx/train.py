@@ -49,7 +49,8 @@ def train(seed: int = 0) -> torch.nn.Module:
         bnn.Linear(16, 1),
         bnn.Affine(y.std(), y.mean()),
     )
-    lbnn.fit(model, (x, y), epochs=300, batch_size=200, lr=0.01, seed=seed)
+    options = dict(prior="spike_slab", kl_weight="elbo", lr_schedule="constant")
+    lbnn.fit(model, (x, y), epochs=300, batch_size=200, lr=0.01, seed=seed, **options)
     return model
 
 

@@ -78,7 +78,8 @@ def train(quick: bool = False, even: bool = False, seed: int = 0) -> nn.Module:
         bnn.Affine(y.std(0), y.mean(0)),
     )
     epochs = 60 if quick else 150
-    lbnn.fit(model, (x, y), epochs=epochs, batch_size=200, lr=0.01, validation=validation, seed=seed)
+    options = dict(prior="spike_slab", kl_weight="elbo", lr_schedule="constant")
+    lbnn.fit(model, (x, y), epochs=epochs, batch_size=200, lr=0.01, validation=validation, seed=seed, **options)
     return model
 
 

@@ -73,6 +73,8 @@ def train(epochs: int) -> tuple[bnn.Sequential, FitResult]:
         validation=score,
         validate_every=10,
         kl_weight="paper",
+        prior="spike_slab",
+        lr_schedule="constant",
         seed=0,
     )
     return model, result

@@ -24,21 +24,15 @@ COUNT = click.IntRange(1, 1_000_000)
 @click.option("--group", help="A column: rows with the same value are fitted or tested together.")
 @click.option("--time", help="A column: the latest rows are tested, by networks fitted to earlier ones.")
 @click.option("--log-target", is_flag=True, help="Learn the logarithm of the target.")
-@click.option("--hidden", help="Sizes of the hidden layers, such as 16,16; one of 50 units if left out.")
+@click.option("--hidden", help="Sizes of the hidden layers, such as 16,16; one or two of 50 units if left out.")
 @click.option("--variance-head/--embedded", "head", help="Learn the noise in outputs of its own.  [default: embedded]")
-@click.option(
-    "--epochs", type=click.IntRange(1, 1_000_000), help="Passes over the rows; 5,000 to 10,000 steps if left out."
-)
+@click.option("--epochs", type=COUNT, help="Passes over the rows; 5,000 to 20,000 steps if left out.")
 @click.option("--batch", type=COUNT, help="Rows in a batch; 32 or more if left out.")
 @click.option("--lr", type=click.FloatRange(0, 10, min_open=True), help="Learning rate at the start; falls to 0.")
-@click.option(
-    "--patience", type=click.IntRange(1, 1_000_000), help="Stop after so many epochs without gain on 15 % of the rows."
-)
+@click.option("--patience", type=COUNT, help="Stop after so many epochs without gain on 15 % of the rows.")
 @click.option("--prior", type=click.Choice(PRIORS), help="Of the weights.  [default: gaussian]")
 @click.option("--kl-weight", type=click.FloatRange(0), help="Of the prior, relative to the ELBO's.  [default: 1]")
-@click.option(
-    "--test-share", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Rows kept out for a test."
-)
+@click.option("--test-share", type=SHARE, help="Rows kept out for a test.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("model.pt"), show_default=True)
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of split and training.")
 @DECIMAL

@@ -125,7 +125,7 @@ def _combine(row: TailRow, moments: Sequence[Tensor]) -> Any:
 
 TORCH = TorchNamespace()
 
-FAST: dict[str, Callable[..., Moments[Tensor]]] = {
+TORCH_FORMS: dict[str, Callable[..., Moments[Tensor]]] = {
     "leaky_relu": lambda x, negative_slope: kinked_line(TORCH, x, negative_slope),
     "abs": lambda x: kinked_line(TORCH, x, -1.0),
 }
@@ -134,5 +134,5 @@ FAST: dict[str, Callable[..., Moments[Tensor]]] = {
 
 def compute(op: Op, *inputs: Any, **params: Any) -> Any:
     """An operator over tensors, in the fastest form there is."""
-    fast = FAST.get(op.name)
+    fast = TORCH_FORMS.get(op.name)
     return op.formula(TORCH, *inputs, **params) if fast is None else fast(*inputs, **params)

@@ -43,11 +43,14 @@ class CompiledStep:
         clip_norm: float | None,
     ) -> None:  # fmt: skip
         self.shapes: Any = None
-        self.numbers = torch.zeros(3, dtype=flat.mu.dtype, device=flat.mu.device)  # of the NLL, of the KL, the rate
+        self.traced, self.device = False, flat.mu.device
+        self.numbers = torch.zeros(3, dtype=flat.mu.dtype)  # the factors of NLL and KL, and the learning rate
+        self.written = self.numbers.numpy()  # the same memory: numbers, as Python writes them fastest
         names = [name for name, _, _ in named_gaussians(model)]
         moving = _moving(optimizer)
 
-        def step(x: Input, y: Tensor, scale: Tensor, weight: Tensor, rate: Tensor) -> Tensor:
+        def step(x: Input, y: Tensor, numbers: Tensor) -> Tensor:
+            scale, weight, rate = numbers.unbind()
             means, rhos = flat.cut(flat.mu), flat.cut(flat.rho)
             given = {f"{n}_mu": m for n, m in zip(names, means, strict=True)}
             given |= {f"{n}_rho": r for n, r in zip(names, rhos, strict=True)}
@@ -72,9 +75,13 @@ class CompiledStep:
 
     def __call__(self, x: Input, y: Tensor, scale: float, weight: float, rate: float) -> list[float]:
         """Takes the step."""
-        self.numbers.copy_(torch.tensor([scale, weight, rate]))
-        with torch._dynamo.config.patch(trace_autograd_ops=True):
-            return self.step(x, y, *self.numbers.unbind()).tolist()  # type: ignore[no-any-return]
+        self.written[:] = scale, weight, rate
+        numbers = self.numbers.to(self.device)
+        if self.traced:
+            return self.step(x, y, numbers).tolist()  # type: ignore[no-any-return]
+        with torch._dynamo.config.patch(trace_autograd_ops=True):  # takes longer than a step: only where it is read
+            self.traced = True
+            return self.step(x, y, numbers).tolist()  # type: ignore[no-any-return]
 
 
 def _fresh(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,9 +107,9 @@ def adamw(moving: list[Moving], gradients: list[Tensor], rate: Tensor) -> None:
         m.step.add_(1.0)
         m.average.lerp_(gradient, 1.0 - BETAS[0])
         m.square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1.0 - BETAS[1])
-        size = rate / (1.0 - BETAS[0] ** m.step)
-        scale = m.square.sqrt() / (1.0 - BETAS[1] ** m.step).sqrt() + EPSILON
-        m.values.mul_(1.0 - rate * m.decay).sub_(size * m.average / scale)
+        first, second = (1.0 - beta ** m.step.double() for beta in BETAS)  # 1 - 0.999 has few digits in float32
+        scale = m.square.sqrt() / second.sqrt().to(rate.dtype) + EPSILON
+        m.values.mul_(1.0 - rate * m.decay).sub_((rate / first).to(rate.dtype) * m.average / scale)
 
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8

@@ -24,7 +24,7 @@ from lbnn.train.flat import FlatPosterior
 from lbnn.train.losses import check_shapes, check_values, gaussian_nll, gaussian_nll_gradients
 from lbnn.train.optimizer import FlatAdamW
 from lbnn.train.priors import Gaussian, Prior, Schedule, TrainingSize, as_schedule, kl_divergence, kl_elements
-from lbnn.train.processes import Processes
+from lbnn.train.processes import device_of, processes_of
 from lbnn.train.rates import PlateauRate, RateSchedule
 from lbnn.train.result import Epoch
 from lbnn.train.validation import Loss, Score
@@ -64,8 +64,6 @@ class Descent:
     optimizer: torch.optim.Optimizer
     clip_norm: float | None
     epochs: int
-    processes: Processes
-    device: torch.device
     flat: FlatPosterior | None = None
     compiled: CompiledStep | None = None
     rate: RateSchedule | None = None  # None leaves the learning rate to the optimizer's owner
@@ -74,6 +72,7 @@ class Descent:
     per_row: int | None = None
 
     def __post_init__(self) -> None:
+        self.processes, self.device = processes_of(self.model), device_of(unwrap(self.model))
         self.lrs = [float(group["lr"]) for group in self.optimizer.param_groups]
 
     def epoch(self, number: int, score: Score | None) -> Epoch:
@@ -175,7 +174,7 @@ class Descent:
         kl = self.elbo.kl(unwrap(self.model))
         weight = self._weight(whole, per_row)
         values = self._finite(nll, kl, weight, moments, y, number)
-        (nll + weight * kl).backward()
+        (nll + weight * kl).backward()  # type: ignore[no-untyped-call]
         self._move(list(unwrap(self.model).parameters()))
         return values
 

@@ -21,7 +21,7 @@ from lbnn.train.optimizer import OptimizerLike, as_optimizer
 from lbnn.train.priors import Prior, Schedule, as_prior
 from lbnn.train.processes import device_of, processes_of, seeded
 from lbnn.train.progress import epoch_bar
-from lbnn.train.rates import RateSchedule, as_rate, check_rate
+from lbnn.train.rates import RateSchedule, as_rate
 from lbnn.train.result import Epoch, FitResult
 from lbnn.train.validation import Best, Loss, Score, Validation, as_score, check_patience
 
@@ -37,45 +37,47 @@ def fit(
     patience: int | None = None, seed: int = 0, compile: bool = False,
     progress: bool | None = None, on_epoch: OnEpoch | None = None,
 ) -> FitResult:  # fmt: skip
-    """Trains `model` in place by the ELBO and returns its history.
+    """Trains `model` in place by the ELBO and returns its history; docs/training.md has more on the settings.
 
-    data: a pair (x, y) cut into shuffled batches of `batch_size` (all rows at once if None); a DataLoader of such
-        pairs; or a function f(generator) -> (x, y) that draws a fresh batch, `steps_per_epoch` times an epoch.
-        x is a tensor, or Moments where the inputs are uncertain.
-    lr_schedule: "cosine" (to 0 at the end), "constant", "warmup", "warmup_cosine", "plateau", or one of
-        lbnn.train.rates. None is "cosine", but leaves the rate of an optimizer that was given alone.
-    optimizer: None for AdamW(lr, weight_decay), which leaves rho alone unless decay_rho: decay pulls rho to 0,
-        that is sigma UP to 0.69. Or an optimizer, or a function of the parameter groups that makes one.
-    kl_weight: "warmup" (from 0 to 1/N over the first half, N the number of observed values, all that are drawn if
-        fresh), "elbo" (1/N throughout), "paper", "blundell", a number, or a schedule of lbnn.train.priors.
+    data: a pair (x, y) cut into shuffled batches of `batch_size` (all rows at once if None), a DataLoader of pairs,
+        or f(generator) -> (x, y), called `steps_per_epoch` times an epoch. x is a tensor, or Moments if uncertain.
+    lr_schedule: a name or a schedule of lbnn.train.rates; None is "cosine", or that of the optimizer that was given.
+    optimizer: None for AdamW(lr, weight_decay), which leaves rho alone unless decay_rho: decay pulls rho to 0, that
+        is sigma UP to 0.69. Or an optimizer, or a function of the parameter groups that makes one.
+    kl_weight: "warmup" (0 to 1/N over the first half, N the observed values), "elbo" (1/N), "paper", "blundell", a
+        number, or a schedule of lbnn.train.priors.
     loss: None for the Gaussian NLL, or f(moments, y) -> NLL of each value or row, unreduced.
-    validation: a pair, a DataLoader, or a function of the model that returns its NLL. The weights of the epoch
-        with the lowest value are restored; without it the last ones stay. `patience` stops after so many in vain.
+    validation: a pair, a DataLoader, or a function of the model that returns its NLL. The weights of the epoch with the
+        lowest value are restored; without it the last ones stay. `patience` stops after so many in vain.
     seed: same seed, same data, same history; the global random state is left as it was.
-    compile: the whole step by one torch.compile, for batches of the first one's size: half a minute to begin with, then
-        two to four times as fast. For a Gaussian prior and AdamW, on one process.
+    compile: the whole step by one torch.compile, for batches of the first one's size.
     progress: a bar with loss and validation NLL; None shows it on a terminal only.
-    on_epoch: called after each epoch, e.g. to step a learning-rate scheduler; returns True to stop. Ctrl-C stops too.
+    on_epoch: called after each epoch; returns True to stop. Ctrl-C stops too.
     """
     check_counts(epochs=epochs, steps_per_epoch=steps_per_epoch, kl_samples=kl_samples, validate_every=validate_every)
     check_patience(patience, validation)
-    start, inner, processes = time.perf_counter(), unwrap(model), processes_of(model)
-    device, best = device_of(inner), Best(inner, patience)
-    rate = None if optimizer is not None and lr_schedule is None else as_rate(lr_schedule or "cosine")
-    check_rate(rate, validation)
-    with seeded(seed, device) as generators, flattened(model) as flat:
-        source = as_source(data, batch_size, steps_per_epoch, generators.data, processes)
+    start, best, rate = time.perf_counter(), Best(unwrap(model), patience), as_rate(lr_schedule, optimizer, validation)
+    with seeded(seed, device_of(best.model)) as generators, flattened(model) as flat:
+        source = as_source(data, batch_size, steps_per_epoch, generators.data, processes_of(model))
         elbo = Elbo(loss or unreduced_nll, as_prior(prior), kl_weight, kl_samples, generators.kl)
-        chosen = as_optimizer(optimizer, inner, flat, lr, weight_decay, decay_rho)
-        step = compiled_step(inner, flat, chosen, elbo.loss, elbo.prior, clip_norm) if compile else None
-        descent = Descent(model, source, elbo, chosen, clip_norm, epochs, processes, device, flat, step, rate)
-        score = as_score(validation, elbo.loss, device)
-        with epoch_bar(progress, processes.rank, epochs) as show:
-            history, interrupted = _until_interrupted(_epochs(descent, score, validate_every), best, show, on_epoch)
+        chosen = as_optimizer(optimizer, best.model, flat, lr, weight_decay, decay_rho)
+        step = compiled_step(best.model, flat, chosen, elbo.loss, elbo.prior, clip_norm) if compile else None
+        descent = Descent(model, source, elbo, chosen, clip_norm, epochs, flat, step, rate)
+        history, stopped = _watched(descent, validation, validate_every, best, progress, on_epoch)
     best.restore()
     model.eval()
     held, seconds = best.epoch or history[-1].epoch, time.perf_counter() - start
-    return FitResult(tuple(history), held, best.value, len(history) < epochs, seconds, interrupted)
+    return FitResult(tuple(history), held, best.value, len(history) < epochs, seconds, stopped)
+
+
+def _watched(
+    descent: Descent, validation: Validation | None, validate_every: int, best: Best, progress: bool | None,
+    on_epoch: OnEpoch | None,
+) -> tuple[list[Epoch], bool]:  # fmt: skip
+    """The epochs under a bar, and whether Ctrl-C ended them."""
+    score = as_score(validation, descent.elbo.loss, descent.device)
+    with epoch_bar(progress, descent.processes.rank, descent.epochs) as show:
+        return _until_interrupted(_epochs(descent, score, validate_every), best, show, on_epoch)
 
 
 def _epochs(descent: Descent, score: Score | None, validate_every: int) -> Iterator[Epoch]:

@@ -37,7 +37,7 @@ class FlatPosterior:
         self.gradient = torch.zeros(
             3 * count, dtype=self.mu.dtype, device=self.mu.device
         )  # to mu, rho and the variances
-        self.mu.grad, self.rho.grad, self.to_var = self.gradient.split(count)
+        self.mu.grad, self.rho.grad, self.to_var = torch.split(self.gradient, count)
         self.bounded, self.sigma, self.var = (torch.empty_like(self.mu.detach()) for _ in range(3))
         self.others = [p for p in _strangers(model, self.pairs) if p.requires_grad]
         self._share()
@@ -68,7 +68,7 @@ class FlatPosterior:
 
     def cut(self, flat: Tensor) -> list[Tensor]:
         """A vector as tensors in the shapes of the parameters."""
-        return [part.view(shape) for part, shape in zip(flat.split(self.sizes), self.shapes, strict=True)]
+        return [part.view(shape) for part, shape in zip(torch.split(flat, self.sizes), self.shapes, strict=True)]
 
     @contextmanager
     def variances(self) -> Iterator[None]:

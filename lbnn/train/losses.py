@@ -16,6 +16,7 @@ from torch import Tensor
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 
+LOG_2PI = math.log(2.0 * math.pi)
 Reduction = Literal["mean", "sum", "none"]
 
 REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -54,7 +55,7 @@ def expected_gaussian_nll(
     if check:
         check_values(moments, true_mean)
     squares = true_var + (true_mean - moments.mean) ** 2
-    nll = 0.5 * (torch.log(moments.var) + math.log(2.0 * math.pi) + squares / moments.var)
+    nll = 0.5 * (torch.log(moments.var) + LOG_2PI + squares / moments.var)
     return REDUCTIONS[reduction](nll)
 
 
@@ -67,7 +68,7 @@ def gaussian_nll_gradients(moments: Moments[Tensor], target: Tensor) -> tuple[Te
     with torch.no_grad():
         rest, inverse = moments.mean - target, moments.var.reciprocal()
         ratio = rest * inverse
-        constant = target.numel() * math.log(2.0 * math.pi)
+        constant = target.numel() * LOG_2PI
         nll = torch.log(moments.var).sum().add_(rest.mul_(ratio).sum()).add_(constant).mul_(0.5)
         return nll, ratio, inverse.addcmul_(ratio, ratio, value=-1.0).mul_(0.5)
 

@@ -95,7 +95,17 @@ RATES: dict[str, Callable[[], RateSchedule]] = {
 }
 
 
-def as_rate(schedule: str | RateSchedule) -> RateSchedule:
+def as_rate(schedule: str | RateSchedule | None, optimizer: object, validation: object) -> RateSchedule | None:
+    """The schedule of a training; None leaves the rate to the optimizer that was given."""
+    if schedule is None and optimizer is not None:
+        return None
+    rate = named_rate("cosine" if schedule is None else schedule)
+    if isinstance(rate, PlateauRate) and validation is None:
+        raise LbnnError("lr_schedule='plateau' needs a validation set; pass validation=(x, y)")
+    return rate
+
+
+def named_rate(schedule: str | RateSchedule) -> RateSchedule:
     """A learning-rate schedule from its name, or any callable (step, total) -> factor."""
     if isinstance(schedule, str):
         if schedule not in RATES:
@@ -104,9 +114,3 @@ def as_rate(schedule: str | RateSchedule) -> RateSchedule:
     if isinstance(schedule, type) or not callable(schedule):
         raise LbnnError(f"{schedule!r} is not an lr_schedule; use {', '.join(RATES)} or a function (step, total)")
     return schedule
-
-
-def check_rate(rate: RateSchedule | None, validation: object) -> None:
-    """Refuses a plateau that nobody would see."""
-    if isinstance(rate, PlateauRate) and validation is None:
-        raise LbnnError("lr_schedule='plateau' needs a validation set; pass validation=(x, y)")

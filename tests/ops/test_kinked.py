@@ -11,7 +11,7 @@ import torch
 from lbnn.base.moments import Moments
 from lbnn.ops import OPS
 from lbnn.ops.kinked import BLOCK, kinked_line
-from lbnn.ops.torch import FAST, TORCH, compute
+from lbnn.ops.torch import TORCH, TORCH_FORMS, compute
 from oracles import kinked_line_moments
 
 SLOPES = (-1.0, 0.0, 0.01, 0.3, 1.0)
@@ -169,7 +169,7 @@ def test_half_precision_is_float32_rounded_once(dtype):
         assert torch.equal(half, one.to(dtype))
 
 
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize("name", TORCH_FORMS)
 def test_every_fast_operator_has_the_moments_and_gradients_of_its_formula(name):
     op = OPS[name]
     for sample in op.samples:

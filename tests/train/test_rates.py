@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lbnn.base.errors import LbnnError
-from lbnn.train.rates import RATES, ConstantRate, CosineRate, PlateauRate, WarmupRate, as_rate
+from lbnn.train.rates import RATES, ConstantRate, CosineRate, PlateauRate, WarmupRate, named_rate
 from trainings import fit, line, network
 
 
@@ -59,9 +59,9 @@ def test_a_plateau_lowers_the_rate_of_a_training():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda: as_rate("linear"), "unknown lr_schedule 'linear'; known: constant, cosine"),
-        (lambda: as_rate(ConstantRate), "is not an lr_schedule"),
-        (lambda: as_rate(0.1), "is not an lr_schedule"),
+        (lambda: named_rate("linear"), "unknown lr_schedule 'linear'; known: constant, cosine"),
+        (lambda: named_rate(ConstantRate), "is not an lr_schedule"),
+        (lambda: named_rate(0.1), "is not an lr_schedule"),
         (lambda: CosineRate(1.0), "0 <= warmup < 1"),
         (lambda: WarmupRate(0.0), "0 < fraction <= 1"),
         (lambda: PlateauRate(1.0), "0 < factor < 1"),
@@ -74,4 +74,4 @@ def test_nonsense_gets_a_clear_error(wrong, message):
 
 
 def test_every_schedule_has_a_name():
-    assert [type(as_rate(name)) for name in RATES] == [ConstantRate, CosineRate, WarmupRate, CosineRate, PlateauRate]
+    assert [type(named_rate(name)) for name in RATES] == [ConstantRate, CosineRate, WarmupRate, CosineRate, PlateauRate]

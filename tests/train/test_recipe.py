@@ -11,13 +11,13 @@ from lbnn.train.recipe import build, recipe_for, train_network
 
 @pytest.mark.parametrize(
     ("rows", "batch", "steps"),
-    [(10, 32, 5000), (277, 32, 5000), (455, 32, 5000), (691, 32, 6910), (927, 32, 9270), (10**4, 40, 10**4),
-     (41_157, 161, 10**4), (10**7, 1024, 10**4)],
+    [(10, 32, 5000), (277, 32, 5000), (455, 32, 5000), (927, 32, 5000), (8192, 32, 8192), (10**4, 40, 10**4),
+     (41_157, 161, 20_000), (10**7, 1024, 20_000)],
 )  # fmt: skip
 def test_batch_and_steps_follow_from_the_rows(rows, batch, steps):
     recipe = recipe_for(rows, (8,))
     taken = recipe.epochs * math.ceil(rows / recipe.batch)
-    assert recipe.hidden == (50,) and recipe.batch == batch
+    assert recipe.hidden == ((50,) if rows < 750 else (50, 50)) and recipe.batch == batch
     assert steps <= taken < steps + math.ceil(rows / recipe.batch)
 
 

@@ -1,8 +1,8 @@
 """What a training step costs beside the plain network's: python tools/bench/bench_train.py [--update docs/training.md].
 
-Five networks, each trained plainly (mean squared error, torch's AdamW), by `lbnn.fit`, and both compiled. All take turns in
-short rounds on one thread and the processor time of each is kept, so that neither a busy machine nor a change of its
-clock favours one; the ratio is that of the fastest rounds. Memory is the largest sum of what torch holds within a step.
+Five networks, each trained plainly (mean squared error, torch's AdamW), by `lbnn.fit`, and both compiled. All take
+turns in short rounds on one thread and the processor time of each is kept, so that neither a busy machine nor a change
+of its clock favours one; the ratio is that of the fastest rounds. Memory is the most that torch holds within a step.
 """
 
 from __future__ import annotations
@@ -115,8 +115,7 @@ def ours(net: Net, x: Tensor, y: Tensor, compiled: bool = False) -> Step:
     elbo, flat = Elbo(unreduced_nll, Gaussian(), "warmup", 1, generator), FlatPosterior(model)
     optimizer = FlatAdamW(flat_groups(flat, 0.01), lr=RATE)
     whole = compiled_step(model, flat, optimizer, elbo.loss, elbo.prior, None) if compiled else None
-    device = torch.device("cpu")
-    descent = Descent(model, source, elbo, optimizer, None, 10**6, Processes(), device, flat, whole, CosineRate())
+    descent = Descent(model, source, elbo, optimizer, None, 10**6, flat, whole, CosineRate())
     model.train()
     return lambda: descent.step(x, y, len(y), 1)
 

@@ -1,8 +1,8 @@
 """The standard protocol on regression sets: make uci UCI=DIR, with the folders of DIR in the usual layout.
 
 A folder holds data.txt, index_features.txt and index_target.txt, and for each split N index_train_N.txt and
-index_test_N.txt. Every method sees the training rows of a split and predicts mean and variance of its test rows. Results
-are kept split by split in out/uci, so that an interrupted run goes on where it was.
+index_test_N.txt. Every method sees the training rows of a split and predicts mean and variance of its test rows.
+Results are kept split by split in out/uci, so that an interrupted run goes on where it was.
 """
 
 from __future__ import annotations
