@@ -11,7 +11,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.cli.command import AS_JSON, DECIMAL, ENCODING, FORCE, SHARE, command, print_json, quiet_if, split_names
 from lbnn.cli.ending import interrupted
 
-PRIORS = ("gaussian", "spike_slab")
+NAMED_PRIORS = ("gaussian", "spike_slab")
 COUNT = click.IntRange(1, 1_000_000)
 
 
@@ -30,7 +30,7 @@ COUNT = click.IntRange(1, 1_000_000)
 @click.option("--batch", type=COUNT, help="Rows in a batch; 32 or more if left out.")
 @click.option("--lr", type=click.FloatRange(0, 10, min_open=True), help="Learning rate at the start; falls to 0.")
 @click.option("--patience", type=COUNT, help="Stop after so many epochs without gain on 15 % of the rows.")
-@click.option("--prior", type=click.Choice(PRIORS), help="Of the weights.  [default: gaussian]")
+@click.option("--prior", type=click.Choice(NAMED_PRIORS), help="Of the weights.  [default: gaussian]")
 @click.option("--kl-weight", type=click.FloatRange(0), help="Of the prior, relative to the ELBO's.  [default: 1]")
 @click.option("--test-share", type=SHARE, help="Rows kept out for a test.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("model.pt"), show_default=True)

@@ -31,7 +31,7 @@ from lbnn.train.datafile import read_rows
 from lbnn.train.regression import trained_columns, trained_targets
 from lbnn.train.table import NewRows
 
-ROWS_AT_ONCE = 4096
+ROWS_IN_A_STEP = 4096
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _level(asked: float | None, calibration: Calibration | None) -> float:
 
 def run_rows(model: Model, x: Floats, backend: str) -> Moments[Floats]:
     """The moments [n, outputs] that a backend gives for rows."""
-    count = len(x) if backend not in ("torch", "onnx") else ROWS_AT_ONCE  # a device is compiled for at every call
+    count = len(x) if backend not in ("torch", "onnx") else ROWS_IN_A_STEP  # a device is compiled for at every call
     starts = range(0, len(x), count)
     means, variances = [], []
     with progress(backend, [f"row {start}" for start in starts]) as steps:
