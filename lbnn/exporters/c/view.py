@@ -285,15 +285,7 @@ def _range(program: Program, model: Model) -> RangeView | None:
     given = trained_range(model.metadata, count)
     if given is None:
         return None
-    low, high = (_nearest_outside(part, side) for part, side in zip(given, (-np.inf, np.inf), strict=True))
-    return RangeView(count, program.input_len // count, _listed(low), _listed(high))
-
-
-def _nearest_outside(values: Any, side: float) -> Any:
-    """The values in float32, moved outwards where rounding moved them inwards."""
-    rounded = values.astype(np.float32)
-    inside = rounded > values if side < 0 else rounded < values
-    return np.where(inside, np.nextafter(rounded, np.float32(side)), rounded)
+    return RangeView(count, program.input_len // count, *map(_listed, given))
 
 
 def _calibration(program: Program, model: Model) -> CalibrationView | None:

@@ -73,7 +73,7 @@ def test_windows_have_one_range_a_channel(tmp_path):
 
 
 def test_a_value_that_training_saw_is_never_outside_by_rounding(tmp_path):
-    """The file holds decimals that float32 rounds: towards the inside it must not."""
+    """The file may hold decimals that float32 rounds, as it rounds what is asked."""
     seen = [0.1, 1.1, 2.7]
     built = library(tmp_path, {"input_range": [seen, seen], "calibration": CALIBRATION})
     assert built.out_of_range(floats(seen)) == 0
