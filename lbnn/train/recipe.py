@@ -1,8 +1,8 @@
 """How `lbnn train` trains: the network and the training that follow from the number of rows, nothing to set by hand.
 
-A row of features gets hidden layers of 50 units and a Linear whose output variance is the total variance ("embedded"). The rate
-falls by a cosine to 0, the KL rises to its full weight over the first half, and the last weights are kept: with the KL
-at full weight there is nothing to stop early for, so that all rows can be fitted.
+A row of features gets hidden layers of 50 units and a Linear whose output variance is the total variance ("embedded").
+The rate falls by a cosine to 0, the KL rises to its full weight over the first half, and the last weights are kept: with
+the KL at full weight there is nothing to stop early for, so that all rows can be fitted.
 """
 
 from __future__ import annotations
