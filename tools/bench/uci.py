@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +23,38 @@ import torch
 
 from lbnn.base.moments import Moments
 from lbnn.train import metrics
-from lbnn.train.recipe import predict_in_parts, recipe_for, train_network
+from lbnn.train.recipe import SMALLEST_BATCH, predict_in_parts, recipe_for, train_network
 
 Array = np.ndarray[Any, Any]
 Method = Callable[[Array, Array, Array], tuple[Array, Array]]
 """(x_train, y_train, x_test) -> mean and variance of the targets [n, 1] of the test rows."""
 
 
-def ours(x: Array, y: Array, x_test: Array) -> tuple[Array, Array]:
-    """What `lbnn train` fits to the rows that it gets."""
+def ours(x: Array, y: Array, x_test: Array, **given: Any) -> tuple[Array, Array]:
+    """What `lbnn train` fits to the rows that it gets, with those fields of its recipe that are given."""
     x, y, x_test = (part.astype(np.float32) for part in (x, y, x_test))
-    model, _ = train_network(x, y, recipe_for(len(x), x.shape[1:]))
+    model, _ = train_network(x, y, recipe_for(len(x), x.shape[1:], **given))
     out = predict_in_parts(model, torch.from_numpy(x_test))
     return out.mean.double().numpy(), out.var.double().numpy()
 
 
-METHODS: dict[str, Method] = {"lbnn": ours}
+def of_steps(x: Array, y: Array, x_test: Array, steps: int) -> tuple[Array, Array]:
+    """The same with another number of steps."""
+    return ours(x, y, x_test, epochs=math.ceil(steps / math.ceil(len(x) / SMALLEST_BATCH)))
+
+
+METHODS: dict[str, Method] = {
+    "lbnn": ours,
+    "one layer": partial(ours, hidden=(50,)),
+    "two layers": partial(ours, hidden=(50, 50)),
+    "25 units": partial(ours, hidden=(25,)),
+    "rate 0.01": partial(ours, lr=0.01),
+    "rate 0.04": partial(ours, lr=0.04),
+    "batches of 64": partial(ours, batch=64),
+    "10,000 steps": partial(of_steps, steps=10_000),
+    "learned variance": partial(ours, head=True),
+}
+CHOICES = tuple(METHODS)
 
 
 @dataclass(frozen=True)
@@ -48,17 +65,19 @@ class Job:
     split: int
     method: str
     out: Path
+    inside: bool
 
     @property
     def result(self) -> Path:
         """Where its scores are kept."""
-        return self.out / f"{self.method}-{self.folder.name}-{self.split:02d}.json"
+        kind = "inside-" if self.inside else ""
+        return self.out / f"{kind}{self.method}-{self.folder.name}-{self.split:02d}.json"
 
 
 def run(job: Job) -> None:
     """Trains, predicts, scores and writes."""
     torch.set_num_threads(1)
-    (x, y), (x_test, y_test) = rows_of(job.folder, job.split)
+    (x, y), (x_test, y_test) = rows_of(job.folder, job.split, job.inside)
     mean, var = METHODS[job.method](x, y, x_test)
     moments = Moments(torch.from_numpy(mean), torch.from_numpy(var))
     scores = metrics.summary(moments, torch.from_numpy(y_test), (0.9, 0.95))
@@ -68,23 +87,26 @@ def run(job: Job) -> None:
     half.replace(job.result)
 
 
-def rows_of(folder: Path, split: int) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Training and test rows: inputs [n, d], targets [n, 1]."""
+def rows_of(folder: Path, split: int, inside: bool) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Training and test rows: inputs [n, d], targets [n, 1]; `inside` tests on a tenth of the training rows."""
     data = np.loadtxt(folder / "data.txt")
     features, target = (np.loadtxt(folder / f"index_{name}.txt", dtype=int) for name in ("features", "target"))
     x, y = data[:, features], data[:, [int(target)]]
     train, test = (np.loadtxt(folder / f"index_{name}_{split}.txt").astype(int) for name in ("train", "test"))
+    if inside:
+        shuffled = np.random.default_rng(split).permutation(train)
+        test, train = np.split(shuffled, [len(train) // 10])
     return (x[train], y[train]), (x[test], y[test])
 
 
-def jobs_of(root: Path, methods: list[str], sets: list[str], splits: int, out: Path) -> Iterator[Job]:
+def jobs_of(root: Path, methods: list[str], sets: list[str], splits: int, out: Path, inside: bool) -> Iterator[Job]:
     """Every split of every set by every method."""
     for folder in sorted(path for path in root.iterdir() if (path / "data.txt").is_file()):
         if sets and folder.name not in sets:
             continue
         found = len(list(folder.glob("index_train_*.txt")))
         for split in range(min(splits, found)):
-            yield from (Job(folder, split, method, out) for method in methods)
+            yield from (Job(folder, split, method, out, inside) for method in methods)
 
 
 def table(jobs: list[Job]) -> str:
@@ -118,13 +140,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", type=Path)
     parser.add_argument("--out", type=Path, default=Path("out/uci"))
-    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--methods", default="lbnn", help=f"names, separated by semicolons: {'; '.join(METHODS)}")
+    parser.add_argument("--choices", action="store_true", help="how the rule was chosen: all, on training rows alone")
     parser.add_argument("--sets", default="", help="names of folders; all if left out")
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
     sets = [name for name in options.sets.split(",") if name]
-    jobs = list(jobs_of(options.root, options.methods.split(","), sets, options.splits, options.out))
+    methods = CHOICES if options.choices else options.methods.split(";")
+    jobs = list(jobs_of(options.root, list(methods), sets, options.splits, options.out, options.choices))
     missing = [job for job in jobs if not job.result.is_file()]
     with ProcessPoolExecutor(options.jobs) as pool:
         for done, _ in enumerate(pool.map(run, missing), 1):
