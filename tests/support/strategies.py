@@ -1,19 +1,14 @@
-"""Random networks for property tests, drawn by hypothesis; inputs for them, and which of those float32 can answer."""
+"""Random networks for property tests, drawn by hypothesis; and inputs for them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from draws import Draw, Variety
-from lbnn.graph.reference import predict
-from lbnn.measure.parity import FLOAT32_TOLERANCE, Outcome, errors
-from lbnn.measure.samples import Samples
-from lbnn.model.file import Model
 from lbnn.ops import Shape
 from network_choices import draw_recipe
 
@@ -53,14 +48,3 @@ def inputs_for(shape: Shape, count: int, seed: int) -> Tensor:
     x[3::8] = 0.0
     x.view(count, -1)[3::8, 0] = 5.0
     return x
-
-
-def well_conditioned(model: Model, samples: Samples) -> Any:
-    """Which samples float32 can answer: the exact answer moves little when every input moves by half a float32 step.
-
-    A sum of inputs of size 1e6 that nearly cancel, with no variance yet, is lost in float32 whoever computes it.
-    """
-    rng, exact = np.random.default_rng(5), predict(model.graph, samples.mean, samples.var)
-    moved = [samples.mean * (1.0 + 2.0**-24 * rng.choice([-1.0, 1.0], samples.mean.shape)) for _ in range(4)]
-    gaps = [errors(Outcome(*predict(model.graph, x, samples.var)), exact) for x in moved]
-    return np.max([np.maximum(*gap).max(axis=1) for gap in gaps], axis=0) <= FLOAT32_TOLERANCE / 8

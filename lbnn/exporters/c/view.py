@@ -19,6 +19,8 @@ from lbnn.model.inputs import trained_range, usual_inputs
 from lbnn.train.calibration import read_calibration
 
 LONGEST_EXAMPLE = 64
+SMALLEST_INT_MAX = 32767
+"""What C promises of `int`, and all that AVR has."""
 MEMBERS = {
     "lbnn_conv_shape": "in channels, height, width; out channels, height, width; "
     "kernel, stride, padding, dilation (height, width each); groups",
@@ -72,10 +74,11 @@ class GoldenView:
 
 @dataclass(frozen=True)
 class RangeView:
-    """The range of the training inputs as text: `count` numbers, one for `each` so many inputs."""
+    """The range of the training inputs as text: `count` numbers, of which `index` is that of input i."""
 
     count: int
-    each: int
+    how: str
+    index: str
     low: str
     high: str
 
@@ -117,6 +120,7 @@ class ModelView:
     weight_len: int
     weight_bytes: int
     largest_int: int
+    needs_wide_int: bool
     headers: tuple[str, ...]
     runtime: tuple[str, ...]
     sources: tuple[str, ...]
@@ -181,6 +185,7 @@ def _lengths(program: Program) -> dict[str, Any]:
         weight_len=program.weight_len,
         weight_bytes=program.dtype.weight.itemsize * program.weight_len,
         largest_int=program.largest_int,
+        needs_wide_int=program.largest_int > SMALLEST_INT_MAX,
     )
 
 
@@ -285,7 +290,9 @@ def _range(program: Program, model: Model) -> RangeView | None:
     given = trained_range(model.metadata, count)
     if given is None:
         return None
-    return RangeView(count, program.input_len // count, *map(_listed, given))
+    each = program.input_len // count
+    how, index = (", channel by channel", f"i / {each}") if each > 1 else ("", "i")
+    return RangeView(count, how, index, *map(_listed, given))
 
 
 def _calibration(program: Program, model: Model) -> CalibrationView | None:
