@@ -64,13 +64,13 @@ def test_every_layer_that_from_torch_replaces_is_drawn(drawn, kind):
 
 
 def test_a_layer_or_an_argument_that_the_generator_does_not_know_is_named(drawn):
-    class Neg(bnn.Affine):
+    class Unheard(bnn.Affine):
         def __init__(self, scale, offset=0.0):
             super().__init__(scale, offset)
 
-    lacking = [name for name in arguments_of(Neg) if len(drawn["bnn.Affine", name]) < 2]
+    lacking = [name for name in arguments_of(Unheard) if len(drawn["bnn.Affine", name]) < 2]
     assert lacking == ["offset"]
-    assert not drawn.get(("bnn.Neg", None))
+    assert not drawn.get(("bnn.Unheard", None))
 
 
 def test_one_seed_is_one_network():
