@@ -224,8 +224,8 @@ def _kink_rounding(x: Moments[Array], slope: float, m: Array, out: Moments[Array
     at = NUMPY.ratio(np.abs(x.mean), sigma)
     q, i1, j2 = numpy_tail_moments(at)
     tail = tail_error(at) + 2.0 * UNIT
-    terms = 4.0 * UNIT * m * m + tail * (2.0 * k * np.abs(m) * q + k * k * (j2 + 2.0 * i1 * i1))
-    mean = 2.0 * UNIT * np.abs(m * x.mean) + (tail + UNIT) * k * sigma * i1
+    terms = 6.0 * UNIT * m * m + tail * (2.0 * k * np.abs(m) * q + k * k * (j2 + 2.0 * i1 * i1))
+    mean = 3.0 * UNIT * np.abs(m * x.mean) + (tail + UNIT) * k * sigma * i1
     return Moments(mean, x.var * terms + UNIT * out.var)
 
 

@@ -27,7 +27,7 @@ DATE = re.compile(
 """2026-03-01, 2026-03-01T12:00, 1.3.2026, 3/1/26, 12:30, as people and programs write them."""
 
 
-DECIMAL_NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?")
+DECIMAL_NUMBER = re.compile(r"[-+]?[0-9]+([.,][0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 @dataclass(frozen=True)

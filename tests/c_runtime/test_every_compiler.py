@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ def build(folder: Path, compiler: str, flags: str, libraries: str = "-lm") -> Pa
     include = [f"-I{folder / name}" for name in MODELS]
     run(
         compiler,
-        *flags.split(),
+        *shlex.split(flags),
         "-fno-math-errno",
         *WARNINGS,
         *include,
@@ -116,7 +117,7 @@ def try_out(base: Path, compiler: str, machine: str, language: str, level: str, 
     """Builds and checks one combination."""
     flags = f"{LANGUAGES[language]} {LEVELS[level]} {MACHINES[machine]}"
     alone = FREESTANDING in flags
-    headers = f" -isystem {targets_folder() / 'freestanding'}" if alone else ""
+    headers = f" -isystem {shlex.quote(str(targets_folder() / 'freestanding'))}" if alone else ""
     check(build(base / form, compiler, flags + headers, "" if alone else "-lm"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import shlex
 import subprocess
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
@@ -73,7 +74,7 @@ def _c_argument(value: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def compile_kernels(command: str, folder: Path) -> Kernels:
-    compiler, *flags = command.split()
+    compiler, *flags = shlex.split(command)
     need(compiler)
     exported = "-DLBNN_KERNEL=" if compiler != "g++" else '-DLBNN_KERNEL=extern "C"'
     compiled, path = (folder / f"kernels{abs(hash(command))}{suffix}" for suffix in (".o", ".so"))

@@ -6,6 +6,7 @@ and on an emulated Cortex-M4F. An output sees `terms` inputs; each output has we
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -250,7 +251,7 @@ def test_one_long_chain_would_not_do(folder: Path) -> None:
         (runtime / header.name).write_text(
             header.read_text().replace("#define LBNN_FOLD 144", "#define LBNN_FOLD 1000000")
         )
-    chain = compile_kernels(f"gcc -std=c99 -O2 -I{runtime}", folder)
+    chain = compile_kernels(f"gcc -std=c99 -O2 -I{shlex.quote(str(runtime))}", folder)
     given = layer("linear, 13 outputs", TERMS[-1], True, 1)
 
     def call(name: str, arguments: list[Any]) -> list[np.ndarray]:

@@ -179,7 +179,7 @@ def try_fault(source: Path, fault: Fault, narrow: bool = False) -> Result:
 def check_copy(tree: Path) -> None:
     """The copy's own package, runtime and templates are used, from any folder and in any subprocess."""
     script = "import lbnn; from lbnn.base.resources import folder as f; "
-    script += "print(lbnn.__file__, f('c_runtime'), f('codegen_templates'))"
+    script += "print(lbnn.__file__, f('c_runtime'), f('codegen_templates'), sep='\\n')"
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=tree.parent,
@@ -188,7 +188,7 @@ def check_copy(tree: Path) -> None:
         text=True,
         check=True,
     )
-    strays = [path for path in done.stdout.split() if not Path(path).is_relative_to(tree)]
+    strays = [path for path in done.stdout.splitlines() if not Path(path).is_relative_to(tree)]
     if strays:
         raise ValueError(f"a copy does not stand alone, it uses {', '.join(strays)}")
 

@@ -234,7 +234,7 @@ def test_an_unknown_opset_is_refused(opset):
 
 @pytest.mark.parametrize("input_variance", [False, True])
 def test_export_writes_one_file_and_keeps_an_existing_one(tmp_path: Path, input_variance):
-    model = SimpleNamespace(graph=trace(bnn.Sequential(bnn.Linear(3, 2)), (3,), "small"), sha256=SHA)
+    model = SimpleNamespace(graph=trace(bnn.Sequential(bnn.Linear(3, 2)), (3,), "small"), sha256=SHA, metadata={})
     out = export_onnx(model, tmp_path / "small.onnx", OnnxOptions(input_variance=input_variance, command="lbnn export"))
     assert [path.name for path in tmp_path.iterdir()] == ["small.onnx"]
     names = [value.name for value in onnx.load(out).graph.input]
