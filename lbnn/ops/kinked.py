@@ -30,6 +30,8 @@ from lbnn.ops.tail import FAR, RATIO_TABLES
 
 BLOCK = 2**16
 """Elements computed at once: what a step needs besides its results stays in the cache and out of the peak memory."""
+LEAST_SIGMA = {torch.float32: 1e-30, torch.float64: 1e-170}
+"""Below the root of every variance but 0, also of denormal ones."""
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -98,7 +100,7 @@ def _in_blocks(function: Any, results: int, slope: float, *parts: Tensor) -> tup
 def _moments(mean: Tensor, var: Tensor, slope: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """E', V', Q and I1."""
     k = 1.0 - slope
-    _, sigma, x = _standardised(mean, var)
+    sigma, x = _standardised(mean, var)
     q, i1, j2 = _tail(x)
     u = torch.add(_constant(0.5 * k, x), _signs(mean), alpha=0.5 * (1.0 + slope))
     out = F.leaky_relu(mean, slope).addcmul_(var / sigma, i1, value=k)
@@ -111,7 +113,7 @@ def _gradients(
 ) -> tuple[Tensor, Tensor]:
     """The gradients towards E and V from those towards E' and V'."""
     k = 1.0 - slope
-    floor, sigma, x = _standardised(mean, var)
+    sigma, x = _standardised(mean, var)
     s = _signs(mean)
     u = torch.add(_constant(0.5 * k, x), s, alpha=0.5 * (1.0 + slope))
     phi = torch.addcmul(i1, x, q)
@@ -119,15 +121,14 @@ def _gradients(
     d_mean = torch.add(u, q, alpha=-k).mul_(to_mean).addcmul_(cross, to_var, value=2.0 * k).mul_(s)
     square = torch.mul(u, u).addcmul_(s, q, value=-k * (1.0 + slope))
     square.addcmul_(phi, x.mul_(u).add_(i1, alpha=k), value=-k)  # dV'/dV
-    inverse = torch.div(var, sigma).div_(floor)  # 1 / sigma, but 0 where V is
+    inverse = torch.div(var, sigma).div_(sigma).div_(sigma)  # 1 / sigma, but 0 where V is
     return d_mean, square.mul_(to_var).addcmul_(to_mean, inverse.mul_(phi), value=0.5 * k)
 
 
-def _standardised(mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """V and sigma, both kept above zero, and x = |E| / sigma, kept where the tail has not ended."""
-    floor = var.clamp(min=torch.finfo(var.dtype).tiny)
-    sigma = torch.sqrt(floor)
-    return floor, sigma, torch.abs(mean).div_(sigma).clamp_(max=FAR)
+def _standardised(mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
+    """sigma, kept above zero, and x = |E| / sigma, kept where the tail has not ended."""
+    sigma = torch.sqrt(var).clamp_(min=LEAST_SIGMA[var.dtype])
+    return sigma, torch.abs(mean).div_(sigma).clamp_(max=FAR)
 
 
 def _signs(mean: Tensor) -> Tensor:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,20 +79,9 @@ class CompiledStep:
         numbers = self.numbers.to(self.device)
         if self.traced:
             return self.step(x, y, numbers).tolist()  # type: ignore[no-any-return]
-        # The setting takes longer than a step: only where it is read.
-        with _denormals_as_before(), torch._dynamo.config.patch(trace_autograd_ops=True):
+        with torch._dynamo.config.patch(trace_autograd_ops=True):  # takes longer than a step: only where it is read
             self.traced = True
             return self.step(x, y, numbers).tolist()  # type: ignore[no-any-return]
-
-
-@contextmanager
-def _denormals_as_before() -> Iterator[None]:
-    """torch compiles with -ffast-math: where gcc links that, loading it makes the thread take denormals for 0."""
-    flushed = bool((torch.tensor([1e-40]) * 1.0 == 0.0).item())
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(flushed)
 
 
 def _fresh(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -43,7 +43,6 @@ def test_it_trains_as_the_ordinary_step(make, options):
     assert [e.kl for e in two.epochs] == pytest.approx([e.kl for e in one.epochs], rel=1e-9)
     for a, b in zip(*map(weights, models), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-9)
-    assert float(torch.tensor([1e-40]) * 1.0) > 0.0, "loading compiled code does not change what denormals are"
 
 
 def test_a_loss_that_is_no_number_is_found():
