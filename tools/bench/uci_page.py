@@ -1,0 +1,113 @@
+"""The results of the protocol for people: a table for each set, a picture, and both put into a page."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lbnn.base.errors import LbnnError
+from lbnn.base.files import write_file
+from lbnn.train.plots import BLUE, GREY, STYLE, save_picture
+from uci_methods import OURS
+from uci_protocol import ByMethod, BySet
+from uci_scores import LEVELS
+
+BLOCK = re.compile(r"(<!-- table: make uci [^\n]*-->\n).*?(<!-- end of table -->\n)", re.S)
+HEAD = (
+    *("method", "splits", "log-likelihood", "beside lbnn", "RMSE", "CRPS"),
+    *(f"{level:.0%} covers".replace("%", " %") for level in LEVELS),
+    *("training", "with choosing"),
+)
+
+
+def tables(results: BySet) -> str:
+    """A table for each set."""
+    return "\n\n".join(f"**{name}**\n\n{table(methods)}" for name, methods in results.items())
+
+
+def table(methods: ByMethod) -> str:
+    """A row for each method: means over splits and their standard errors."""
+    lines = [f"| {' | '.join(HEAD)} |", "|---" + "|---:" * (len(HEAD) - 1) + "|"]
+    lines += [f"| {' | '.join([method, *cells(methods, method)])} |" for method in methods]
+    return "\n".join(lines)
+
+
+def cells(methods: ByMethod, method: str) -> list[str]:
+    """What stands behind the name of a method."""
+    found = list(methods[method].values())
+    covered = np.mean([one["coverage"] for one in found], axis=0)
+    return [
+        str(len(found)),
+        with_error([one["log_likelihood"] for one in found]),
+        "" if method == OURS else with_error(differences(methods, method), "+"),
+        *(with_error([one[key] for one in found]) for key in ("rmse", "crps")),
+        *(f"{share:.3f}" for share in covered),
+        *(in_units(found, keys) for keys in (("training",), ("training", "choosing"))),
+    ]
+
+
+def with_error(values: Sequence[float], sign: str = "") -> str:
+    """The mean and its standard error; a dash if there is nothing."""
+    if not values:
+        return "-"
+    error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return f"{np.mean(values):{sign}.3f} ± {error:.3f}"
+
+
+def differences(methods: ByMethod, method: str) -> list[float]:
+    """Log-likelihood minus that of lbnn, split by split."""
+    other = methods.get(OURS, {})
+    return [
+        one["log_likelihood"] - other[split]["log_likelihood"]
+        for split, one in methods[method].items()
+        if split in other
+    ]
+
+
+def in_units(found: Sequence[dict[str, Any]], keys: Sequence[str]) -> str:
+    """Processor time in that of plain networks."""
+    return f"{sum(one[key] for one in found for key in keys) / sum(one['unit'] for one in found):.1f}"
+
+
+def draw(results: BySet, path: Path) -> Path:
+    """Log-likelihoods of all methods with two standard errors, a panel for each set."""
+    from matplotlib import pyplot
+
+    with pyplot.rc_context({**STYLE, "figure.figsize": (9.6, 3.0 * math.ceil(len(results) / 2))}):
+        figure, panels = pyplot.subplots(math.ceil(len(results) / 2), 2, squeeze=False)
+        for axes, (name, methods) in zip(panels.flat, results.items(), strict=False):
+            draw_set(axes, name, methods)
+        for axes in panels.flat[len(results) :]:
+            axes.set_axis_off()
+        saved = save_picture(figure, path)
+        pyplot.close(figure)
+    return saved
+
+
+def draw_set(axes: Any, name: str, methods: ByMethod) -> None:
+    """The panel of one set."""
+    for place, (method, found) in enumerate(reversed(methods.items())):
+        values = [one["log_likelihood"] for one in found.values()]
+        error = 2.0 * np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+        mine = method.startswith(OURS)
+        style = {"color": BLUE if mine else GREY, "fmt": "o" if mine else "s", "capsize": 3, "markersize": 5}
+        axes.errorbar(np.mean(values), place, xerr=error, **style)
+    axes.set_yticks(range(len(methods)), list(reversed(methods)))
+    axes.set_title(name)
+    axes.set_xlabel("test log-likelihood (nats), right is better")
+    axes.grid(False, axis="y")
+
+
+def update(page: Path, results: BySet) -> None:
+    """Puts the tables into the page, and draws its picture."""
+    text = page.read_text()
+    if not BLOCK.search(text):
+        raise LbnnError(f"{page} has no place for tables, from <!-- table: make uci ... --> to <!-- end of table -->")
+    filled = BLOCK.sub(lambda found: f"{found[1]}{tables(results)}\n{found[2]}", text)
+    draw(results, page.parent / "images" / "uci.png")
+    write_file(page, filled, force=True)
