@@ -55,8 +55,13 @@ def with_error(values: Sequence[float], sign: str = "") -> str:
     """The mean and its standard error; a dash if there is nothing."""
     if not values:
         return "-"
-    error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-    return f"{np.mean(values):{sign}.3f} ± {error:.3f}"
+    error = f" ± {standard_error(values):.3f}" if len(values) > 1 else ""
+    return f"{np.mean(values):{sign}.3f}{error}"
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Of the mean; 0 for one value, of which nothing is known."""
+    return float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
 
 
 def differences(methods: ByMethod, method: str) -> list[float]:
@@ -93,10 +98,9 @@ def draw_set(axes: Any, name: str, methods: ByMethod) -> None:
     """The panel of one set."""
     for place, (method, found) in enumerate(reversed(methods.items())):
         values = [one["log_likelihood"] for one in found.values()]
-        error = 2.0 * np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else 0.0
         mine = method.startswith(OURS)
         style = {"color": BLUE if mine else GREY, "fmt": "o" if mine else "s", "capsize": 3, "markersize": 5}
-        axes.errorbar(np.mean(values), place, xerr=error, **style)
+        axes.errorbar(np.mean(values), place, xerr=2.0 * standard_error(values), **style)
     axes.set_yticks(range(len(methods)), list(reversed(methods)))
     axes.set_title(name)
     axes.set_xlabel("test log-likelihood (nats), right is better")
