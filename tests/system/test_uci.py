@@ -9,6 +9,7 @@ import torch
 from scipy import integrate, optimize, stats
 
 import uci
+import uci_calibration
 import uci_methods
 import uci_units
 from lbnn.base.moments import Moments
@@ -16,7 +17,7 @@ from lbnn.train import metrics, recipe
 from places import ROOT
 from uci_methods import COMPARED, OURS, PLAIN
 from uci_nets import LEAST_VARIANCE, Adam, Setting, Stack, train
-from uci_page import BLOCK, differences, in_units, with_error
+from uci_page import BLOCK, differences, in_units, reading, with_error
 from uci_scores import LEVELS, Prediction, crps, log_density, score
 
 RIVALS = [name for name in COMPARED if not name.startswith(OURS)]
@@ -180,6 +181,29 @@ def test_differences_are_split_by_split_and_times_beside_the_plain_network():
     assert with_error([1.0, 2.0, 3.0]) == "2.000 ± 0.577"  # 1 / sqrt(3)
     assert with_error([1.0]) == "1.000"
     assert with_error([]) == "-"
+
+
+def test_the_reading_says_who_is_better_and_who_worse_and_scores_mixtures_twice():
+    draw, methods = np.random.default_rng(0), {}
+    base = draw.normal(size=20)
+    for name, gain, gaussian in ((OURS, 0.0, 0.0), ("a", 0.5, 0.0), ("b", -0.5, 0.25), ("c", 0.0, 0.0)):
+        values = base + gain + 0.1 * draw.normal(size=20) * (name != OURS)
+        methods[name] = {i: {"log_likelihood": v, "gaussian": v + gaussian} for i, v in enumerate(values)}
+    said = reading(methods)
+    assert "better: a; worse: b; neither: c." in said
+    mean = np.mean([one["gaussian"] for one in methods["b"].values()])
+    assert said.endswith(f"As one Gaussian of the same moments: b {mean:.3f}.")
+
+
+def test_calibration_on_public_data_counts_unseen_rows_and_covers_what_it_says(quick, tmp_path, capsys):
+    """However little the networks learned in 40 steps."""
+    write_set(tmp_path / "sets" / "wave", rows=600)
+    assert uci_calibration.main([str(tmp_path / "sets")]) == 0
+    cells = [cell.strip() for cell in capsys.readouterr().out.splitlines()[2].strip("|").split("|")]
+    assert cells[:4] == ["wave", "200", "200", "20"]
+    assert 0.88 < float(cells[4].split()[0]) < 0.93  # 0.9 to 0.905, 0.006 of scatter
+    assert uci_calibration.main([str(tmp_path)]) == 2
+    assert "holds no set" in capsys.readouterr().err
 
 
 # ---- scores -----------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ PENALTIES_OF_ERRORS = (0.003, 0.03, 0.1, 0.3, 1.0)
 """Smaller, for errors are not divided by a variance."""
 DROPPED = [(share, penalty) for share in (0.002, 0.005, 0.02, 0.05, 0.1) for penalty in (0.001, 0.03)]
 MEMBERS, SAMPLES = 5, 500
-DEPTHS, TREES, SHRINKAGE = (2, 3, 5), 1000, 0.1
+DEPTHS, TREES, SHRINKAGE = (2, 3, 5), 600, 0.1
 ROWS_FOR_A_KERNEL = 300
 
 

@@ -26,8 +26,8 @@ HEAD = (
 
 
 def tables(results: BySet) -> str:
-    """A table for each set."""
-    return "\n\n".join(f"**{name}**\n\n{table(methods)}" for name, methods in results.items())
+    """A table for each set, and what it says."""
+    return "\n\n".join(f"**{name}**\n\n{table(methods)}\n\n{reading(methods)}" for name, methods in results.items())
 
 
 def table(methods: ByMethod) -> str:
@@ -49,6 +49,30 @@ def cells(methods: ByMethod, method: str) -> list[str]:
         *(f"{share:.3f}" for share in covered),
         *(in_units(found, keys) for keys in (("training",), ("training", "choosing"))),
     ]
+
+
+def reading(methods: ByMethod) -> str:
+    """Who differs from lbnn by more than two standard errors, and mixtures scored as one Gaussian."""
+    apart: dict[str, list[str]] = {"better": [], "worse": [], "neither": []}
+    for method in methods:
+        values = differences(methods, method)
+        if method != OURS and len(values) > 1:
+            gain = float(np.mean(values))
+            clear = abs(gain) > 2.0 * standard_error(values)
+            apart[("better" if gain > 0.0 else "worse") if clear else "neither"].append(method)
+    said = "; ".join(f"{kind}: {', '.join(names) or 'none'}" for kind, names in apart.items())
+    single = [f"{method} {np.mean(values):.3f}" for method, values in as_gaussians(methods).items()]
+    line = f"In log-likelihood beside {OURS}, by more than two standard errors: {said}."
+    return f"{line} As one Gaussian of the same moments: {', '.join(single)}." if single else line
+
+
+def as_gaussians(methods: ByMethod) -> dict[str, list[float]]:
+    """The log-likelihoods of mixtures, each taken for the Gaussian of its mean and variance."""
+    return {
+        method: [one["gaussian"] for one in found.values()]
+        for method, found in methods.items()
+        if any(abs(one["gaussian"] - one["log_likelihood"]) > 1e-9 for one in found.values())
+    }
 
 
 def with_error(values: Sequence[float], sign: str = "") -> str:
