@@ -311,6 +311,14 @@ def test_a_constant_sigma_is_no_residual_of_the_fit(name, monkeypatch):
     assert COMPARED[name].choose(x, y).variance > 0.6
 
 
+def test_other_arguments_of_fit_begin_from_what_lbnn_train_does(quick):
+    (x, y), (new, _) = noisy(50, 0), noisy(5, 1)
+    rule = uci_methods.ours(x, y, None, new)
+    assert torch.equal(uci_methods.with_fit(x, y, None, new).mean, rule.mean)
+    assert not torch.equal(uci_methods.with_fit(x, y, None, new, averaged=0.25).mean, rule.mean)
+    assert not torch.equal(uci_methods.with_fit(x, y, None, new, clip_norm=0.1).mean, rule.mean)
+
+
 def test_networks_of_a_stack_do_not_touch_each_other(quick):
     (x, y), (new, _) = noisy(50, 0), noisy(5, 1)
     one, other = (train(x, y, [Setting(0.1), Setting(weight)], 2, 50).predict(new)[0][0] for weight in (0.1, 1e3))

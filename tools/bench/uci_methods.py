@@ -16,8 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from lbnn.train.recipe import SMALLEST_BATCH, predict_in_parts, recipe_for, train_network
+from lbnn.train.fit import fit
+from lbnn.train.recipe import SMALLEST_BATCH, build, predict_in_parts, recipe_for, train_network
+from lbnn.train.result import Epoch
 from uci_nets import Array, Setting, train
 from uci_scores import Prediction, log_density
 from uci_units import numpy_unit, torch_unit
@@ -79,6 +82,27 @@ def ours(x: Array, y: Array, chosen: None, new: Array, **given: Any) -> Predicti
 def of_steps(x: Array, y: Array, chosen: None, new: Array, steps: int) -> Prediction:
     """The same with another number of steps."""
     return ours(x, y, chosen, new, epochs=math.ceil(steps / math.ceil(len(x) / SMALLEST_BATCH)))
+
+
+def with_fit(x: Array, y: Array, chosen: None, new: Array, averaged: float = 0.0, **more: Any) -> Prediction:
+    """The same with other arguments of `lbnn.fit`, or with the mean of the weights after the last epochs."""
+    recipe = recipe_for(len(x), x.shape[1:])
+    x, y = x.astype(np.float32), y[:, None].astype(np.float32)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = build(x, y, recipe.hidden)
+    first, seen = (1.0 - averaged) * recipe.epochs, []
+
+    def keep(record: Epoch) -> None:
+        if record.epoch > first:
+            seen.append(parameters_to_vector(model.parameters()).detach().clone())
+
+    fixed = {"epochs": recipe.epochs, "batch_size": recipe.batch, "lr": recipe.lr}
+    fit(model, (torch.from_numpy(x), torch.from_numpy(y)), **fixed, on_epoch=keep, **more)
+    if seen:
+        vector_to_parameters(torch.stack(seen).mean(dim=0), model.parameters())
+    out = predict_in_parts(model, torch.from_numpy(new.astype(np.float32)))
+    return Prediction(out.mean.double().T, out.var.double().T)
 
 
 # ---- networks ---------------------------------------------------------------------------------------------------
@@ -245,6 +269,9 @@ CHOICES = {
     "batches of 64": Method(partial(ours, batch=64)),
     "10,000 steps": Method(partial(of_steps, steps=10_000)),
     "learned variance": Method(partial(ours, head=True)),
+    "clipped to 1": Method(partial(with_fit, clip_norm=1.0)),
+    "last quarter averaged": Method(partial(with_fit, averaged=0.25)),
+    "constant rate, last quarter averaged": Method(partial(with_fit, averaged=0.25, lr_schedule="constant")),
 }
 """Of the rule of `lbnn train`."""
 METHODS = CHOICES | COMPARED
