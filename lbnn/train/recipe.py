@@ -8,7 +8,7 @@ with the KL at full weight there is nothing to stop early for, so that all rows 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -71,10 +71,18 @@ def train_network(
 
     The rows `watched` decide when to stop, if the recipe has patience, and are not fitted then. `progress` as in fit.
     """
+    return train_built(lambda x, y: build(x, y, recipe.hidden, recipe.head), x, y, recipe, seed, watched, progress)
+
+
+def train_built(
+    make: Callable[[Floats, Any], bnn.Sequential], x: Floats, y: Any, recipe: Recipe, seed: int = 0,
+    watched: Any = None, progress: bool | None = None,
+) -> tuple[bnn.Sequential, FitResult]:  # fmt: skip
+    """The training of a network that `make` builds for the rows to be fitted; y may be numbers of classes, too."""
     fitted = np.setdiff1d(np.arange(len(x)), watched) if recipe.patience else slice(None)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = build(x[fitted], y[fitted], recipe.hidden, recipe.head)
+        model = make(x[fitted], y[fitted])
     return model, fit(
         model,
         _pair(x, y, fitted),
@@ -90,7 +98,7 @@ def train_network(
     )
 
 
-def _pair(x: Floats, y: Floats, rows: Any) -> tuple[Tensor, Tensor]:
+def _pair(x: Floats, y: Any, rows: Any) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(x[rows]), torch.from_numpy(y[rows])
 
 
@@ -103,15 +111,15 @@ def predict_in_parts(model: nn.Module, x: Tensor) -> Moments[Tensor]:
 
 def build(x: Floats, y: Floats, hidden: Sequence[int], head: bool = False) -> bnn.Sequential:
     """Raw units in, a small network in standard units, raw units out."""
-    centre, spread = _scale(x)
-    y_centre, y_spread = _scale(y)
-    trunk, width = _trunk(x.shape[1:], hidden)
+    centre, spread = scale_of(x)
+    y_centre, y_spread = scale_of(y)
+    trunk, width = trunk_of(x.shape[1:], hidden)
     outputs = y.shape[1]
     last = (bnn.Linear(width, 2 * outputs), bnn.VarianceHead()) if head else (bnn.Linear(width, outputs),)
     return bnn.Sequential(bnn.Standardize(centre, spread), *trunk, *last, bnn.Affine(y_spread, y_centre))
 
 
-def _scale(values: Any) -> tuple[Tensor, Tensor]:
+def scale_of(values: Any) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each column or channel; 1 for one that does not vary."""
     axes = (0, *range(2, values.ndim))
     centre, spread = values.mean(axis=axes, dtype=np.float64), values.std(axis=axes, dtype=np.float64)
@@ -120,17 +128,19 @@ def _scale(values: Any) -> tuple[Tensor, Tensor]:
     return torch.tensor(centre.reshape(shape)), torch.tensor(spread.reshape(shape))
 
 
-def _trunk(shape: tuple[int, ...], hidden: Sequence[int]) -> tuple[list[nn.Module], int]:
+def trunk_of(
+    shape: tuple[int, ...], hidden: Sequence[int], sigma: float | None = None
+) -> tuple[list[nn.Module], int]:
     """Hidden layers: linear for a row of features, convolutions with pooling for windows and images."""
     if len(shape) == 1:
         sizes = [shape[0], *hidden]
         pairs = pairwise(sizes)
-        return [layer for a, b in pairs for layer in (bnn.Linear(a, b), bnn.LeakyReLU(SLOPE))], sizes[-1]
+        return [layer for a, b in pairs for layer in (bnn.Linear(a, b, sigma=sigma), bnn.LeakyReLU(SLOPE))], sizes[-1]
     conv, pool = (bnn.Conv1d, bnn.AvgPool1d) if len(shape) == 2 else (bnn.Conv2d, bnn.AvgPool2d)
     layers: list[nn.Module] = []
     channels, extents = shape[0], list(shape[1:])
     for width in hidden:
-        layers += [conv(channels, width, 3, padding=1), bnn.LeakyReLU(SLOPE)]
+        layers += [conv(channels, width, 3, padding=1, sigma=sigma), bnn.LeakyReLU(SLOPE)]
         channels = width
         if min(extents) >= 4:
             layers.append(pool(2))
