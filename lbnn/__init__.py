@@ -15,16 +15,19 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lbnn import nn
+    from lbnn.base.classes import Classes
     from lbnn.base.moments import Moments
     from lbnn.convert.from_torch import from_torch
     from lbnn.exporters import export
     from lbnn.exporters.compiled import compile
     from lbnn.model.file import load, read_model, save
     from lbnn.nn import cat
-    from lbnn.train import losses, metrics, montecarlo, plots, priors
+    from lbnn.nn.heads import softmax_moments
+    from lbnn.train import class_metrics, class_plots, losses, metrics, montecarlo, plots, priors
     from lbnn.train.fit import fit
 
 _HOMES = {
+    "Classes": "lbnn.base.classes",
     "Moments": "lbnn.base.moments",
     "cat": "lbnn.nn",
     "compile": "lbnn.exporters.compiled",
@@ -34,8 +37,11 @@ _HOMES = {
     "load": "lbnn.model.file",
     "read_model": "lbnn.model.file",
     "save": "lbnn.model.file",
+    "softmax_moments": "lbnn.nn.heads",
 }
 _MODULES = {
+    "class_metrics": "lbnn.train.class_metrics",
+    "class_plots": "lbnn.train.class_plots",
     "losses": "lbnn.train.losses",
     "metrics": "lbnn.train.metrics",
     "montecarlo": "lbnn.train.montecarlo",
@@ -45,10 +51,13 @@ _MODULES = {
 }
 
 __all__ = [
+    "Classes",
     "LbnnError",
     "Moments",
     "__version__",
     "cat",
+    "class_metrics",
+    "class_plots",
     "compile",
     "export",
     "fit",
@@ -62,6 +71,7 @@ __all__ = [
     "priors",
     "read_model",
     "save",
+    "softmax_moments",
 ]
 
 
