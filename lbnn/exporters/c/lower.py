@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lbnn.base.errors import LbnnError
 from lbnn.exporters.c import names
 from lbnn.exporters.c.calls import small_layers, small_scratch
 from lbnn.exporters.c.dtype import find_dtype
@@ -15,6 +16,8 @@ from lbnn.model.file import Model
 
 def lower(model: Model, options: COptions) -> Program:
     """What `inspect` shows, the templates print and devices run."""
+    if model.graph.head is not None:
+        raise LbnnError(f"the head {model.graph.head!r} has no C kernel yet; export with --target onnx")
     graph = _with_variance(prepare(model.graph, options.input_variance))
     name = names.identifier(options.name if options.name is not None else model.name)
     small = small_layers(graph) if options.optimize == "size" else {}
@@ -29,4 +32,4 @@ def _with_variance(graph: Graph) -> Graph:
     builder = GraphBuilder(graph.name, graph.input.shape, graph.input.random)
     for node in graph.nodes:
         builder.add(node.name, node.op, node.inputs, node.attrs, node.params)
-    return builder.finish(builder.add("certain", "lift", [graph.output]))
+    return builder.finish(builder.add("certain", "lift", [graph.output]), graph.head)
