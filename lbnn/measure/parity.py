@@ -7,7 +7,7 @@ The reference is numpy float64 of the graph as it was traced, before any pass. F
 and a backend passes if every error is at most the tolerance or, where it is more, what rounding to float32 may cost at
 this very element (`lbnn.graph.rounding`), in the same measure. A v_ref that is not zero counts as at least the smallest
 normal float32, 1.2e-38, and so does |m_ref| + sqrt(v_ref): below it a float32 loses its digits and then all of itself.
-At most 0.1 of a bound counts, except for variances below 2.4e-38, where C's exponential ends and no digit is left to lose.
+At most 0.1 of a bound counts, except for variances below 2.4e-38: C's exponential ends there, and no digit is left.
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ def test_the_rounding_of_one_operator_is_not_beyond_its_bound(operation: str) ->
 @pytest.mark.parametrize("backend", ["torch", "onnx", "c"])
 @pytest.mark.parametrize("slope", [0.0, 1e-5, 0.01, 0.3, 0.9, -1.0])
 def test_no_backend_leaves_the_bound_of_a_kinked_line_anywhere(slope: float, backend: str) -> None:
-    """Every |E| / sigma from 0 to 13 by thousandths, and just beside 0, at scattered sigmas; -1 is the absolute value."""
+    """Every |E| / sigma from 0 to 13 by thousandths, and just beside 0, at any sigma; -1 is the absolute value."""
     model = read_model(bnn.Sequential(bnn.Abs() if slope < 0 else bnn.LeakyReLU(slope)), (64,))
     rng = np.random.default_rng(4)
     ratio = np.concatenate([np.linspace(0.0, 13.0, 13_056), 10.0 ** rng.uniform(-9.0, -2.0, 512)])
