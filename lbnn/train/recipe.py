@@ -21,7 +21,7 @@ from lbnn import nn as bnn
 from lbnn.base.arrays import Floats
 from lbnn.base.moments import Moments
 from lbnn.train.fit import fit
-from lbnn.train.priors import LinearWarmup, Prior
+from lbnn.train.priors import Gaussian, LinearWarmup, Prior
 from lbnn.train.result import FitResult
 
 SLOPE = 0.01
@@ -111,15 +111,15 @@ def predict_in_parts(model: nn.Module, x: Tensor) -> Moments[Tensor]:
 
 def build(x: Floats, y: Floats, hidden: Sequence[int], head: bool = False) -> bnn.Sequential:
     """Raw units in, a small network in standard units, raw units out."""
-    centre, spread = scale_of(x)
-    y_centre, y_spread = scale_of(y)
-    trunk, width = trunk_of(x.shape[1:], hidden)
+    centre, spread = _scale(x)
+    y_centre, y_spread = _scale(y)
+    trunk, width = _trunk(x.shape[1:], hidden)
     outputs = y.shape[1]
     last = (bnn.Linear(width, 2 * outputs), bnn.VarianceHead()) if head else (bnn.Linear(width, outputs),)
     return bnn.Sequential(bnn.Standardize(centre, spread), *trunk, *last, bnn.Affine(y_spread, y_centre))
 
 
-def scale_of(values: Any) -> tuple[Tensor, Tensor]:
+def _scale(values: Any) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each column or channel; 1 for one that does not vary."""
     axes = (0, *range(2, values.ndim))
     centre, spread = values.mean(axis=axes, dtype=np.float64), values.std(axis=axes, dtype=np.float64)
@@ -128,9 +128,7 @@ def scale_of(values: Any) -> tuple[Tensor, Tensor]:
     return torch.tensor(centre.reshape(shape)), torch.tensor(spread.reshape(shape))
 
 
-def trunk_of(
-    shape: tuple[int, ...], hidden: Sequence[int], sigma: float | None = None
-) -> tuple[list[nn.Module], int]:
+def _trunk(shape: tuple[int, ...], hidden: Sequence[int], sigma: float | None = None) -> tuple[list[nn.Module], int]:
     """Hidden layers: linear for a row of features, convolutions with pooling for windows and images."""
     if len(shape) == 1:
         sizes = [shape[0], *hidden]
@@ -146,3 +144,42 @@ def trunk_of(
             layers.append(pool(2))
             extents = [extent // 2 for extent in extents]
     return [*layers, bnn.Flatten()], channels * int(np.prod(extents))
+
+
+# --- Classes --------------------------------------------------------------------------------------------------
+
+CLASS_RATE, CLASS_KL = 0.01, 0.1
+"""The KL at its full weight underfits: a tenth of it is the rule for classes."""
+START_SIGMA = 0.02
+"""Weights that begin nearly known: with sigma as wide as a regression's the logits drown."""
+ROWS_OF_NARROW_PRIOR = 500
+"""Fewer rows get N(0, 0.3^2) as their prior, from here on N(0, 0.1^2)."""
+FEWEST_CLASS_STEPS = 2000
+
+
+def class_recipe_for(rows: int, shape: Sequence[int], **given: Any) -> Recipe:
+    """The rule for classes, with those fields of a Recipe that are given and not None; sizes as for a regression."""
+    prior = Gaussian(0.1 if rows >= ROWS_OF_NARROW_PRIOR else 0.3)
+    named: dict[str, Any] = {"lr": CLASS_RATE, "kl_weight": CLASS_KL, "prior": prior}
+    named |= {name: value for name, value in given.items() if value is not None}
+    chosen = recipe_for(rows, shape, **named)
+    steps = min(MOST_STEPS, max(FEWEST_CLASS_STEPS, rows))
+    return replace(chosen, epochs=named.get("epochs", math.ceil(steps / math.ceil(rows / chosen.batch))))
+
+
+def train_classes(
+    x: Floats, labels: Any, classes: int, recipe: Recipe, seed: int = 0, watched: Any = None,
+    progress: bool | None = None,
+) -> tuple[bnn.Sequential, FitResult]:  # fmt: skip
+    """A network for inputs [n, *shape] in raw units and numbers of classes [n], as train_network; its loss is the
+    expected NLL by the delta rule."""
+    return train_built(
+        lambda x, _: build_classes(x, classes, recipe.hidden), x, labels, recipe, seed, watched, progress
+    )
+
+
+def build_classes(x: Floats, classes: int, hidden: Sequence[int]) -> bnn.Sequential:
+    """Raw units in, a small network in standard units, the probability of each class out."""
+    trunk, width = _trunk(x.shape[1:], hidden, START_SIGMA)
+    last = bnn.Linear(width, classes, sigma=START_SIGMA)
+    return bnn.Sequential(bnn.Standardize(*_scale(x)), *trunk, last, bnn.SoftmaxHead())

@@ -8,14 +8,13 @@ import sys
 
 import pytest
 
-from lbnn.train import regressor
+from lbnn.train import classifier, regressor
 from places import ROOT
 
 ARRAY_API = """
-from functools import partial
 import lbnn
 from sklearn.utils.estimator_checks import check_array_api_input
-for estimator in (lbnn.Regressor(hidden=(4,), epochs=2),):
+for estimator in (lbnn.Regressor(hidden=(4,), epochs=2), lbnn.Classifier(hidden=(4,), epochs=2)):
     check_array_api_input(type(estimator).__name__, estimator, array_namespace="numpy", expect_only_array_outputs=False)
     print(type(estimator).__name__)
 """
@@ -24,10 +23,10 @@ for estimator in (lbnn.Regressor(hidden=(4,), epochs=2),):
 def test_array_namespaces_change_nothing():
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
     done = subprocess.run([sys.executable, "-c", ARRAY_API], capture_output=True, text=True, env=environment)
-    assert done.stdout.split() == ["Regressor"], done.stderr
+    assert done.stdout.split() == ["Regressor", "Classifier"], done.stderr
 
 
-@pytest.mark.parametrize("module", [regressor], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [regressor, classifier], ids=lambda module: module.__name__)
 def test_examples_of_docstrings_run(module):
     found = doctest.testmod(module)
     assert found.attempted >= 5 and not found.failed
