@@ -65,7 +65,7 @@ class CompiledStep:
             adamw(moving, clipped(list(gradients), clip_norm), rate)
             return torch.stack([total.detach(), nll.detach(), kl.detach()])
 
-        options = {"layout_optimization": False} if self.device.type == "cpu" else None
+        options: dict[str, Any] | None = {"layout_optimization": False} if self.device.type == "cpu" else None
         self.step = torch.compile(_fresh(step), fullgraph=True, dynamic=False, options=options)
 
     def takes(self, x: Input, y: Tensor) -> bool:

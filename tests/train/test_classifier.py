@@ -1,4 +1,4 @@
-"""lbnn.Classifier: scikit-learn's conventions, probabilities and what they are unsure of, and a model file at the end."""
+"""lbnn.Classifier: scikit-learn's conventions, probabilities and how unsure they are, and a model file at the end."""
 
 import dataclasses
 import inspect
