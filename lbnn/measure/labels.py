@@ -70,6 +70,4 @@ def percent(share: float) -> str:
 def refuse_classes(model: Model, command: str) -> None:
     """Refuses a model with a head where only means and variances of a target are understood."""
     if model.graph.head is not None:
-        raise LbnnError(
-            f"{model.name} gives classes, which lbnn {command} does not know yet; use lbnn.load and call it"
-        )
+        raise LbnnError(f"{model.name} gives classes, which lbnn {command} does not know; call what lbnn.load gives")
