@@ -9,8 +9,8 @@ import pytest
 import lbnn
 from places import ROOT
 
-FUNCTIONS = ("cat", "compile", "export", "fit", "from_torch", "load", "read_model", "save")
-MODULES = ("losses", "metrics", "montecarlo", "nn", "plots", "priors")
+FUNCTIONS = ("cat", "compile", "export", "fit", "from_torch", "load", "read_model", "save", "softmax_moments")
+MODULES = ("class_metrics", "class_plots", "losses", "metrics", "montecarlo", "nn", "plots", "priors")
 ESTIMATORS = ("Classifier", "Regressor")
 
 
@@ -27,7 +27,7 @@ def test_importing_it_waits_for_neither_torch_nor_numpy():
 
 
 def test_dir_lists_the_public_names():
-    assert set(FUNCTIONS) | set(MODULES) | {"LbnnError", "Moments", "__version__"} == set(lbnn.__all__)
+    assert set(FUNCTIONS) | set(MODULES) | {"Classes", "LbnnError", "Moments", "__version__"} == set(lbnn.__all__)
     assert fresh("print(*dir(lbnn))").split() == sorted([*lbnn.__all__, *ESTIMATORS])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lbnn.base.errors import LbnnError
 from lbnn.exporters.c import names
 from lbnn.exporters.c.calls import small_layers, small_scratch
 from lbnn.exporters.c.dtype import find_dtype
@@ -16,8 +15,6 @@ from lbnn.model.file import Model
 
 def lower(model: Model, options: COptions) -> Program:
     """What `inspect` shows, the templates print and devices run."""
-    if model.graph.head is not None:
-        raise LbnnError(f"the head {model.graph.head!r} has no C kernel yet; export with --target onnx")
     graph = _with_variance(prepare(model.graph, options.input_variance))
     name = names.identifier(options.name if options.name is not None else model.name)
     small = small_layers(graph) if options.optimize == "size" else {}
