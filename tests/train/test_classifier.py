@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import lbnn
+from commands import lbnn as command
 from estimator_checks import check_name, checks_of
 from lbnn import nn as bnn
 from lbnn.train.priors import Gaussian
@@ -127,7 +128,10 @@ def test_the_model_file_knows_names_and_gives_the_same_probabilities(tmp_path):
     assert np.shape(about["input_range"]) == (2, 2)
     again = lbnn.load(path)(torch.tensor(frame.to_numpy()))
     np.testing.assert_allclose(again.probability.detach().numpy(), fitted.predict_proba(frame), atol=1e-5)
-    assert lbnn.export(path, target="onnx", out=tmp_path / "place.onnx")
+    lbnn.export(path, target="c", out=tmp_path / "firmware")
+    assert "place_classify(" in (tmp_path / "firmware" / "place.h").read_text()
+    done = command("verify", "place.pt", "--backends", "torch,onnx,c", "--samples", "7", folder=tmp_path)
+    assert done.status == 0, done
 
 
 def test_one_class_and_bad_parameters_are_value_errors_of_one_line():

@@ -40,4 +40,5 @@ def test_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
         exec(block, names)  # noqa: S102
     covered = re.search(r"interval covers (\d+)%", capsys.readouterr().out)
     assert covered and 75 <= int(covered[1]) <= 100
-    assert "diabetes_predict" in (tmp_path / "firmware" / "diabetes" / "diabetes.h").read_text()
+    for name, function in (("diabetes", "diabetes_predict("), ("iris", "iris_classify(")):
+        assert function in (tmp_path / "firmware" / name / f"{name}.h").read_text()
