@@ -218,6 +218,15 @@ def test_pooling_shrinks_in_place():
     assert plan(graph).size == 2 * 64
 
 
+@pytest.mark.parametrize("padding", [(0, 1), (1, 0)])
+def test_a_pool_that_is_padded_along_one_axis_has_memory_of_its_own(padding):
+    builder = GraphBuilder("pool", (2, 4, 4), random=False)
+    value = affine(builder, builder.add("lift", "lift", [INPUT]))
+    attrs = dict(kernel_size=(2, 2), stride=(2, 2), padding=padding, ceil_mode=False, count_include_pad=True)
+    graph = builder.finish(builder.add("pool", "avg_pool", [value], attrs))
+    run(graph, plan(graph))
+
+
 def test_a_sum_overwrites_the_branch_that_ends():
     builder = GraphBuilder("residual", (4,), random=False)
     trunk = linear(builder, INPUT, 8)
