@@ -55,3 +55,17 @@ def test_a_header_asks_for_a_wide_int_where_a_number_passes_what_c_promises(larg
     program = replace(lower(model, options), geometries=(geometry,))
     seen = view(program, model, options)
     assert (seen.largest_int, seen.needs_wide_int) == (largest, asks)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "widths"),
+    [
+        (bnn.Linear(3, 10), (3,), [16] * 4 + [4] * 4),  # the bias and 3 inputs: 8 outputs, then 2
+        (bnn.Conv1d(4, 6, 3, groups=2), (4, 9), [6] * 14),  # two groups of 3 outputs: the bias and 2 x 3 inputs
+    ],
+)
+def test_packed_weights_stand_in_lines_of_a_blocks_means_and_variances(layer, shape, widths):
+    model = read_model(bnn.Sequential(layer), shape)
+    (constant,) = view(lower(model, COptions()), model, COptions()).constants
+    lines = [line.count("f") for line in constant.text.splitlines()]
+    assert lines[: len(widths)] == widths and sum(lines) == constant.length
