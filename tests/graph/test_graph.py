@@ -5,6 +5,7 @@ import pytest
 
 from lbnn import LbnnError, Moments
 from lbnn.graph import Graph, GraphBuilder, Node, Value
+from lbnn.graph.reference import predict
 
 
 def gaussian(*shape):
@@ -100,3 +101,10 @@ def test_a_faulty_node_is_named(bad, message):
 def test_the_output_must_exist():
     with pytest.raises(LbnnError, match="its output 'nowhere' is not one of its values"):
         Graph("net", Value((3,), True), (node(),), "nowhere")
+
+
+def test_a_known_result_has_no_variance():
+    builder = GraphBuilder("net", (2, 1), random=False)
+    graph = builder.finish(builder.add("flat", "flatten", ["input"]))
+    out = predict(graph, np.array([[[1.0], [-2.0]], [[3.0], [4.0]]]))
+    assert out.mean.tolist() == [[1.0, -2.0], [3.0, 4.0]] and out.var.tolist() == [[0.0, 0.0]] * 2

@@ -175,6 +175,13 @@ def test_many_bodies_are_packed_as_small_as_ever(count):
         assert lower_bound(bodies) <= top_of(pack(bodies), bodies) <= reached
 
 
+def test_the_search_leaves_branches_that_can_not_be_better(monkeypatch):
+    """200 placements suffice for these six bodies, but not if others as large as the best are followed too."""
+    monkeypatch.setattr("lbnn.graph.packing.SEARCH_STEPS", 200)
+    bodies = seeded_bodies(39, 6)
+    assert top_of(pack(bodies), bodies) == lower_bound(bodies) == 40
+
+
 @settings(max_examples=60, deadline=None)
 @given(rigid_bodies(most=4))
 def test_the_lower_bound_is_the_largest_number_of_floats_in_use_at_one_step(bodies):
