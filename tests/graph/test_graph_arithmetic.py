@@ -1,6 +1,5 @@
 """The fewest instructions that a layer's arithmetic needs."""
 
-from itertools import product
 from math import prod
 
 import pytest
@@ -11,7 +10,6 @@ from lbnn import ops
 from lbnn.graph import arithmetic
 from lbnn.graph.passes import prepare
 from lbnn.model.file import read_model
-from lbnn.ops.arithmetic import pairs_inside
 from lbnn.ops.table import Use
 
 PRODUCTS = [
@@ -28,15 +26,6 @@ PRODUCTS = [
 def test_products_with_padding_do_not_count(layer, shape, count):
     graph = prepare(read_model(layer, shape).graph, input_variance=False)
     assert products(graph.nodes[0], graph) == count
-
-
-def test_pairs_of_a_position_and_a_tap_count_where_they_lie_inside_whichever_are_more():
-    for size, kernel, stride, padding, dilation in product(range(1, 6), range(1, 6), (1, 2, 3), range(3), (1, 2)):
-        positions = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-        pairs = product(range(positions), range(kernel))
-        inside = sum(0 <= at * stride - padding + tap * dilation < size for at, tap in pairs)
-        use = Use(((1, size),), (1, max(0, positions)), {}, {})
-        assert pairs_inside(use, (kernel,), (stride,), (padding,), (dilation,)) == inside
 
 
 def test_the_least_for_a_linear_layer_is_six_instructions_a_weight():
