@@ -135,8 +135,8 @@ def compiled_step(
     """The step, or an error that says why there is none."""
     if flat is None or not isinstance(prior, Gaussian) or not isinstance(optimizer, FlatAdamW):
         raise LbnnError(
-            "compile=True needs the Gaussian prior, the default optimizer and a model that is not wrapped and whose "
-            "Gaussians all train; leave out compile, or wrap the model in torch.compile yourself"
+            "compile=True needs the Gaussian prior, the default optimizer, one process and a model that is not wrapped "
+            "and whose Gaussians all train; leave out compile, or wrap the model in torch.compile yourself"
         )
     if flat.mu.device.type == "cpu" and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
         raise LbnnError("compile=True needs a C++ compiler; install g++, or leave out compile")
