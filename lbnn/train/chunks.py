@@ -27,8 +27,8 @@ from lbnn.train.csvfile import (
     read_lines,
 )
 
-CELLS_AT_ONCE = 2**18
-"""So many cells make a chunk: some 20 MB of text."""
+CELLS_AT_ONCE = 2**16
+"""So many cells make a chunk: some 5 MB of text."""
 LARGEST = float(np.finfo(np.float32).max)
 
 

@@ -167,8 +167,8 @@ def _column(name: str, cells: Cells, form: CsvFormat) -> Column:
     levels = tuple(sorted(set(cells)))
     if len(levels) > MOST_LEVELS:
         raise LbnnError(
-            f"column {name!r:.60} has {len(levels)} different values that are not all numbers, such as "
-            f"{first_text(cells, form)}; at most {MOST_LEVELS} make a category: mend it or name it in --drop"
+            f"column {name!r:.60} has more than {MOST_LEVELS} different values that are not all numbers, such as "
+            f"{first_text(cells, form)}, and is no category: mend it or name it in --drop"
         )
     return Column(name, levels)
 
