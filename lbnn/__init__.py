@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lbnn.nn import cat
     from lbnn.train import losses, metrics, montecarlo, plots, priors
     from lbnn.train.fit import fit
+    from lbnn.train.regressor import Regressor as Regressor
 
 _HOMES = {
     "Moments": "lbnn.base.moments",
@@ -43,6 +44,8 @@ _MODULES = {
     "plots": "lbnn.train.plots",
     "priors": "lbnn.train.priors",
 }
+_ESTIMATORS = {"Regressor": "lbnn.train.regressor"}
+"""What needs scikit-learn: not in `__all__`, so that `from lbnn import *` does without it."""
 
 __all__ = [
     "LbnnError",
@@ -70,8 +73,21 @@ def __getattr__(name: str) -> Any:
         return import_module(_MODULES[name])
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name in _ESTIMATORS:
+        return _estimator(name)
     raise AttributeError(f"module 'lbnn' has no attribute {name!r}")
 
 
+def _estimator(name: str) -> Any:
+    try:
+        return getattr(import_module(_ESTIMATORS[name]), name)
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "sklearn":
+            raise
+        raise LbnnError(f"lbnn.{name} needs scikit-learn 1.6 or newer: pip install 'lbnn[sklearn]'") from None
+
+
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    from importlib.util import find_spec
+
+    return sorted([*__all__, *(_ESTIMATORS if find_spec("sklearn") else ())])

@@ -65,8 +65,8 @@ class NumpyNamespace:
         return np.where(x < 0, slope * x, x)
 
     def softplus(self, x: Array) -> Array:
-        """log(1 + exp(x))."""
-        out: Array = np.logaddexp(0.0, x)
+        """log(1 + exp(x)): above 0 also where float64 has no smaller number."""
+        out: Array = np.maximum(np.logaddexp(0.0, x), np.nextafter(0.0, 1.0))
         return out
 
     def where_negative(self, x: Array, below: Any, above: Any) -> Array:

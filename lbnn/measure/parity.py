@@ -7,6 +7,7 @@ The reference is numpy float64 of the graph as it was traced, before any pass. F
 and a backend passes if every error is at most the tolerance or, where it is more, what rounding to float32 may cost at
 this very element (`lbnn.graph.rounding`), in the same measure. A v_ref that is not zero counts as at least the smallest
 normal float32, 1.2e-38, and so does |m_ref| + sqrt(v_ref): below it a float32 loses its digits and then all of itself.
+At most 0.1 of a bound counts, except for variances below 2.4e-38: C's exponential ends there, and no digit is left.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ from lbnn.model.file import Model
 FLOAT32_TOLERANCE = FLOAT32_DTYPE.tolerance
 LEAST_VARIANCE = float(np.finfo(np.float32).tiny)
 """The smallest normal float32, also what means are measured by where they are smaller still."""
+
+LAST_VARIANCE = 2.0 * LEAST_VARIANCE
+"""C's exponential, and so the noise of a variance head, does not fall below 1.6e-38."""
 
 NO_DIGIT = 0.1
 """A larger bound excuses nothing: an answer without a single sure digit is none."""
@@ -61,8 +65,10 @@ class Expected:
         """The largest errors of mean and variance that pass."""
         if not bounded:
             return (np.full_like(self.mean_bound, tolerance),) * 2
-        mean, var = (np.maximum(tolerance, np.minimum(bound, NO_DIGIT)) for bound in (self.mean_bound, self.var_bound))
-        return mean, var
+        var = np.asarray(self.result.var).reshape(self.var_bound.shape)
+        most = np.where((var > 0.0) & (var < LAST_VARIANCE), np.inf, NO_DIGIT)
+        limits = np.minimum(self.mean_bound, NO_DIGIT), np.minimum(self.var_bound, most)
+        return np.maximum(tolerance, limits[0]), np.maximum(tolerance, limits[1])
 
 
 @dataclass(frozen=True)

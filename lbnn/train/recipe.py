@@ -21,7 +21,7 @@ from lbnn import nn as bnn
 from lbnn.base.arrays import Floats
 from lbnn.base.moments import Moments
 from lbnn.train.fit import fit
-from lbnn.train.priors import LinearWarmup
+from lbnn.train.priors import LinearWarmup, Prior
 from lbnn.train.result import FitResult
 
 Scale = tuple[Tensor, Tensor]
@@ -51,7 +51,7 @@ class Recipe:
     batch: int
     lr: float = RATE
     patience: int | None = None
-    prior: str = "gaussian"
+    prior: str | Prior = "gaussian"
     kl_weight: float = 1.0
     head: bool = False
 
@@ -67,11 +67,11 @@ def recipe_for(rows: int, shape: Sequence[int], **given: Any) -> Recipe:
 
 
 def train_network(
-    x: Floats, y: Floats, recipe: Recipe, seed: int = 0, watched: Any = None
+    x: Floats, y: Floats, recipe: Recipe, seed: int = 0, watched: Any = None, progress: bool | None = None
 ) -> tuple[bnn.Sequential, FitResult]:
     """A network for inputs [n, *shape] and targets [n, outputs], both in raw units.
 
-    The rows `watched` decide when to stop, if the recipe has patience, and are not fitted then.
+    The rows `watched` decide when to stop, if the recipe has patience, and are not fitted then. `progress` as in fit.
     """
     fitted = np.setdiff1d(np.arange(len(x)), watched) if recipe.patience else slice(None)
     with torch.random.fork_rng(devices=[]):
@@ -88,6 +88,7 @@ def train_network(
         validation=_pair(x, y, watched) if recipe.patience else None,
         patience=recipe.patience,
         seed=seed,
+        progress=progress,
     )
 
 
