@@ -29,11 +29,11 @@ from lbnn.train.csvfile import (
 
 CELLS_AT_ONCE = 2**16
 """So many cells make a chunk: some 5 MB of text."""
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST_VALUE = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
-class Part:
+class ColumnPart:
     """A column in a chunk: which cells hold something, and their numbers (NaN where they don't) if all are numbers."""
 
     here: Any
@@ -56,7 +56,7 @@ class Part:
 class Chunk:
     """Some rows of a file, in its order; `share` of the file has been read with them."""
 
-    columns: dict[str, Part]
+    columns: dict[str, ColumnPart]
     rows: int
     share: float
     notes: tuple[str, ...] = ()
@@ -91,17 +91,17 @@ def csv_chunks(path: Path, form: CsvFormat) -> Iterator[Chunk]:
         raise LbnnError(NO_ROWS)
 
 
-def text_part(cells: Any, form: CsvFormat) -> Part:
+def text_part(cells: Any, form: CsvFormat) -> ColumnPart:
     """Cells of text as a part of a column."""
     values = _all_numbers(cells, form)
     if values is not None:
-        return Part(np.ones(len(cells), bool), values, lambda: list(cells))
+        return ColumnPart(np.ones(len(cells), bool), values, lambda: list(cells))
     here = np.array([present(cell) for cell in cells], bool)
     kept = numbers([cell for cell, holds in zip(cells, here, strict=True) if holds], form)
     if kept is not None:
         values = np.full(len(cells), np.nan, np.float32)
         values[here] = kept
-    return Part(here, values, lambda: list(cells))
+    return ColumnPart(here, values, lambda: list(cells))
 
 
 def _all_numbers(cells: Any, form: CsvFormat) -> Floats | None:
@@ -113,4 +113,4 @@ def _all_numbers(cells: Any, form: CsvFormat) -> Floats | None:
         values = np.fromiter(map(float, cells), np.float64, len(cells))
     except ValueError:
         return None
-    return values.astype(np.float32) if (np.abs(values) <= LARGEST).all() else None
+    return values.astype(np.float32) if (np.abs(values) <= LARGEST_VALUE).all() else None

@@ -20,7 +20,7 @@ from lbnn.train.descent import Descent, Elbo, unreduced_nll
 from lbnn.train.flat import flattened
 from lbnn.train.optimizer import OptimizerLike, as_optimizer
 from lbnn.train.priors import Prior, Schedule, as_prior
-from lbnn.train.processes import PeerLost, device_of, processes_of, seeded
+from lbnn.train.processes import PeerLost, device_of, in_step, seeded
 from lbnn.train.progress import epoch_bar
 from lbnn.train.rates import RateSchedule, as_rate
 from lbnn.train.result import Epoch, FitResult
@@ -58,13 +58,11 @@ def fit(
     check_counts(epochs=epochs, steps_per_epoch=steps_per_epoch, kl_samples=kl_samples, validate_every=validate_every)
     check_patience(patience, validation)
     start, best, rate = time.perf_counter(), Best(unwrap(model), patience), as_rate(lr_schedule, optimizer, validation)
-    processes = processes_of(model)
-    with seeded(seed, device_of(best.model)) as generators, flattened(model) as flat, processes.in_step(best.model):
+    with seeded(seed, device_of(best.model)) as generators, flattened(model) as flat, in_step(model) as processes:
         source = as_source(data, batch_size, steps_per_epoch, generators.data, processes)
         elbo = Elbo(loss or unreduced_nll, as_prior(prior), kl_weight, kl_samples, generators.kl)
         chosen = as_optimizer(optimizer, best.model, flat, lr, weight_decay, decay_rho)
-        own = None if processes.shares else flat
-        step = compiled_step(best.model, own, chosen, elbo.loss, elbo.prior, clip_norm) if compile else None
+        step = compiled_step(best.model, flat, chosen, elbo.loss, elbo.prior, clip_norm) if compile else None
         descent = Descent(model, source, elbo, chosen, clip_norm, epochs, flat, step, rate)
         history, stopped = _watched(descent, validation, validate_every, best, progress, on_epoch)
     best.restore()

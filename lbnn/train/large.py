@@ -25,7 +25,7 @@ from lbnn.train.datafile import FEWEST_ROWS, form_of, is_npz, naming
 from lbnn.train.descent import unreduced_nll
 from lbnn.train.fit import fit
 from lbnn.train.listing import shortened
-from lbnn.train.packing import Packed, Shares, megabytes, pack
+from lbnn.train.packing import Packed, Shares, megabytes, pack_rows
 from lbnn.train.parquetfile import is_parquet, parquet_chunks, parquet_size
 from lbnn.train.priors import LinearWarmup
 from lbnn.train.processes import joined_processes
@@ -108,7 +108,7 @@ def _packed(job: Job, say: Callable[[str], None]) -> Iterator[tuple[Survey, Pack
         to = folder if is_first_of_its_machine() else None
         with share_bar("writing them as numbers", processes.rank == 0) as show:
             chunks = _shown(_named(job), show)
-            packed = pack(chunks, found, job.targets, job.choice, _shares(found.whole, job), job.seed, to)
+            packed = pack_rows(chunks, found, job.targets, job.choice, _shares(found.whole, job), job.seed, to)
         _agree(found, packed, folder)
         say(_description(job, found, packed))
         yield found, packed

@@ -11,7 +11,7 @@ import numpy as np
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
-from lbnn.train.chunks import Chunk, Part, csv_chunks
+from lbnn.train.chunks import Chunk, ColumnPart, csv_chunks
 from lbnn.train.csvfile import CsvFormat, numbers
 from lbnn.train.csvtable import coarse_note, is_coarse, require_columns, unknown_note
 from lbnn.train.datafile import at_least_two_axes, finite_rows, form_of, is_npz, naming
@@ -84,7 +84,7 @@ class RowReader:
         require_columns(chunk.columns, [column.name for column in self.columns])
         self.seen = {column.name: _Seen() for column in self.columns}
 
-    def _inputs(self, column: Column, part: Part, whole: Any, form: CsvFormat) -> Floats:
+    def _inputs(self, column: Column, part: ColumnPart, whole: Any, form: CsvFormat) -> Floats:
         seen = self.seen[column.name]
         seen.missing += int((~part.here).sum())
         values = inputs_of(column, part, whole, form)
@@ -109,7 +109,7 @@ class RowReader:
         return [*self.first_notes, *lacking, *unknown, *coarse]
 
 
-def _observed(part: Part, rows: Any, form: CsvFormat) -> Floats:
+def _observed(part: ColumnPart, rows: Any, form: CsvFormat) -> Floats:
     """What was observed, NaN where nothing was."""
     found = part.numbers(rows, form) if part.values is not None else None
     if found is not None:

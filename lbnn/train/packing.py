@@ -15,7 +15,7 @@ import numpy as np
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
-from lbnn.train.chunks import Chunk, Part
+from lbnn.train.chunks import Chunk, ColumnPart
 from lbnn.train.csvfile import CsvFormat, first_text
 from lbnn.train.csvtable import target_again
 from lbnn.train.rowfile import RowFile
@@ -75,7 +75,7 @@ class Packed:
         self.files = {role: replace(file, path=folder / role) for role, file in self.files.items()}
 
 
-def pack(
+def pack_rows(
     chunks: Iterator[Chunk],
     found: Survey,
     targets: Sequence[str],
@@ -122,7 +122,7 @@ def _values(chunk: Chunk, found: Survey, targets: Sequence[str], whole: Any, cho
     return np.concatenate([*x, *(map(np.log, y) if choice.log_target else y)], axis=1)
 
 
-def inputs_of(column: Column, part: Part, rows: Any, form: CsvFormat) -> Floats:
+def inputs_of(column: Column, part: ColumnPart, rows: Any, form: CsvFormat) -> Floats:
     """The inputs that some rows of a column become; a category that is not known is 0 everywhere."""
     if column.levels:
         places = {level: place for place, level in enumerate(column.levels)}

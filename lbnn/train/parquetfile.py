@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lbnn.base.errors import LbnnError, one_line
-from lbnn.train.chunks import LARGEST, Chunk, Part, rows_at_once, text_part
+from lbnn.train.chunks import LARGEST_VALUE, Chunk, ColumnPart, rows_at_once, text_part
 from lbnn.train.csvfile import Columns, CsvFormat
 
 INDEX_NAME = "__index_level_0__"
@@ -76,7 +76,7 @@ def _check_names(names: list[str]) -> None:
         raise LbnnError("every column needs a name of its own")
 
 
-def _part(name: str, column: Any) -> Part:
+def _part(name: str, column: Any) -> ColumnPart:
     """Numbers as they are; everything else as text."""
     import pyarrow as pa
 
@@ -88,13 +88,13 @@ def _part(name: str, column: Any) -> Part:
     return text_part([_text(value) for value in column.to_pylist()], CsvFormat())
 
 
-def _numbers_part(column: Any, float64: Any) -> Part:
+def _numbers_part(column: Any, float64: Any) -> ColumnPart:
     values = np.asarray(column.cast(float64, safe=False).to_numpy(zero_copy_only=False), np.float64)
     here = ~np.isnan(values)
-    known = bool((np.abs(values[here]) <= LARGEST).all())
+    known = bool((np.abs(values[here]) <= LARGEST_VALUE).all())
     with np.errstate(over="ignore"):
         small = values.astype(np.float32)
-    return Part(here, small if known else None, lambda: [_text(value) for value in values.tolist()])
+    return ColumnPart(here, small if known else None, lambda: [_text(value) for value in values.tolist()])
 
 
 def _text(value: Any) -> str:

@@ -80,23 +80,10 @@ class Processes:
             self.ending.over = True
             raise KeyboardInterrupt
 
-    @contextmanager
-    def in_step(self, model: nn.Module) -> Iterator[None]:
-        """Every process begins with the weights of the first.
-
-        Signals wait for the next step, at which all processes answer; also later, if that was the end.
-        """
-        self.ending.waits = self.shares
-        try:
-            if self.shares:
-                self._start_alike(model)
-            yield
-        finally:
-            self.ending.waits = self.ending.over
-
-    def _start_alike(self, model: nn.Module) -> None:
+    def start_alike(self, model: nn.Module) -> None:
+        """Every process begins with the weights of the first."""
         with self.noticing():
-            for values in model.state_dict().values():
+            for values in model.state_dict().values() if self.shares else ():
                 dist.broadcast(values, 0, group=self.group)
 
     def tell(self, reason: str) -> None:
@@ -150,6 +137,21 @@ def processes_of(model: nn.Module) -> Processes:
         return joined_processes()
     group = inner.process_group
     return Processes(dist.get_rank(group), dist.get_world_size(group), group, wrapped=True)
+
+
+@contextmanager
+def in_step(model: nn.Module) -> Iterator[Processes]:
+    """Those that train the model in this block, all from the same weights.
+
+    Signals wait for the next step, at which all processes answer; also later, if that was the end.
+    """
+    processes = processes_of(model)
+    processes.ending.waits = processes.shares
+    try:
+        processes.start_alike(model)
+        yield processes
+    finally:
+        processes.ending.waits = processes.ending.over
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -190,8 +190,8 @@ def check_places(job: Job) -> None:
     if job.out.suffix == ".png":
         raise LbnnError(f"{job.out} is a picture; name a file for the model, such as model.pt")
     if joined_processes().rank == 0:
-        for path in (job.out, job.out.with_suffix(".png")):
-            refuse_unwritable(path, job.force)
+        refuse_unwritable(job.out, job.force)
+        refuse_unwritable(job.out.with_suffix(".png"), job.force)
 
 
 def written(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lbnn.base.errors import LbnnError
-from lbnn.train.chunks import Chunk, Chunks, Part
+from lbnn.train.chunks import Chunk, Chunks, ColumnPart
 from lbnn.train.csvfile import Cells, CsvFormat, numbers
 from lbnn.train.csvtable import (
     MOST_LEVELS,
@@ -40,7 +40,7 @@ class Seen:
     low: float = np.inf
     high: float = -np.inf
 
-    def see(self, part: Part, rows: Any, form: CsvFormat) -> None:
+    def see(self, part: ColumnPart, rows: Any, form: CsvFormat) -> None:
         """Looks at the cells of some rows."""
         values = part.numbers(rows, form)
         if values is None or len(self.levels) <= MOST_LEVELS:

@@ -62,7 +62,7 @@ def packed(path: Path, folder: Path, choice: Choice, shares: Shares = ALL_FITTED
     every = lambda: chunks.csv_chunks(path, choice.form)
     found = survey(every, targets, choice)
     folder.mkdir(exist_ok=True)
-    done = packing.pack(every(), found, targets, choice, shares, 0, folder)
+    done = packing.pack_rows(every(), found, targets, choice, shares, 0, folder)
     file = done.files["fit"]
     return found, done, file.read(0, file.rows)
 
