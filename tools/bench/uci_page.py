@@ -18,6 +18,8 @@ from uci_protocol import ByMethod, BySet
 from uci_scores import LEVELS
 
 BLOCK = re.compile(r"(<!-- table: make uci [^\n]*-->\n).*?(<!-- end of table -->\n)", re.S)
+ENOUGH = 5
+"""Splits, below which a standard error says little."""
 HEAD = (
     *("method", "splits", "log-likelihood", "beside lbnn", "RMSE", "CRPS"),
     *(f"{level:.0%} covers".replace("%", " %") for level in LEVELS),
@@ -56,7 +58,7 @@ def reading(methods: ByMethod) -> str:
     apart: dict[str, list[str]] = {"better": [], "worse": [], "neither": []}
     for method in methods:
         values = differences(methods, method)
-        if method != OURS and len(values) > 1:
+        if method != OURS and len(values) >= ENOUGH:
             gain = float(np.mean(values))
             clear = abs(gain) > 2.0 * standard_error(values)
             apart[("better" if gain > 0.0 else "worse") if clear else "neither"].append(method)
