@@ -109,27 +109,28 @@ def draw(results: BySet, path: Path) -> Path:
     """Log-likelihoods of all methods with two standard errors, a panel for each set."""
     from matplotlib import pyplot
 
-    with pyplot.rc_context({**STYLE, "figure.figsize": (9.6, 3.0 * math.ceil(len(results) / 2))}):
-        figure, panels = pyplot.subplots(math.ceil(len(results) / 2), 2, squeeze=False)
-        for axes, (name, methods) in zip(panels.flat, results.items(), strict=False):
-            draw_set(axes, name, methods)
+    methods = list(dict.fromkeys(method for found in results.values() for method in found))
+    rows = math.ceil(len(results) / 2)
+    with pyplot.rc_context({**STYLE, "figure.figsize": (9.6, 0.8 + 2.7 * rows)}):
+        figure, panels = pyplot.subplots(rows, 2, squeeze=False, sharey=True)
+        for axes, (name, found) in zip(panels.flat, results.items(), strict=False):
+            draw_set(axes, name, found, methods)
         for axes in panels.flat[len(results) :]:
             axes.set_axis_off()
-        saved = save_picture(figure, path)
-        pyplot.close(figure)
-    return saved
+        figure.supxlabel("test log-likelihood in nats, right is better", fontsize="medium")
+        return save_picture(figure, path)
 
 
-def draw_set(axes: Any, name: str, methods: ByMethod) -> None:
+def draw_set(axes: Any, name: str, found: ByMethod, methods: Sequence[str]) -> None:
     """The panel of one set."""
-    for place, (method, found) in enumerate(reversed(methods.items())):
-        values = [one["log_likelihood"] for one in found.values()]
-        mine = method.startswith(OURS)
-        style = {"color": BLUE if mine else GREY, "fmt": "o" if mine else "s", "capsize": 3, "markersize": 5}
-        axes.errorbar(np.mean(values), place, xerr=2.0 * standard_error(values), **style)
-    axes.set_yticks(range(len(methods)), list(reversed(methods)))
+    for place, method in enumerate(methods):
+        if method in found:
+            values = [one["log_likelihood"] for one in found[method].values()]
+            look = {"color": BLUE, "fmt": "o"} if method.startswith(OURS) else {"color": GREY, "fmt": "s"}
+            axes.errorbar(np.mean(values), place, xerr=2.0 * standard_error(values), capsize=3, markersize=5, **look)
+    axes.set_yticks(range(len(methods)), methods)
+    axes.set_ylim(len(methods) - 0.5, -0.5)
     axes.set_title(name)
-    axes.set_xlabel("test log-likelihood (nats), right is better")
     axes.grid(False, axis="y")
 
 

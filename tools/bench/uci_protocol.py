@@ -135,7 +135,12 @@ def _read(file: Path) -> Array:
 
 
 def run(job: Job) -> None:
-    """Chooses, trains, predicts, scores and writes, on one thread; times are of the processor."""
+    """Chooses, trains, predicts, scores and writes, on one thread; times are of the processor.
+
+    Nothing is done where another run was quicker, so that several can share the work.
+    """
+    if job.result.is_file():
+        return
     torch.set_num_threads(1)
     method = METHODS[job.method]
     x, y, new, target = read_split(job)
