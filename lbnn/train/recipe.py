@@ -24,6 +24,8 @@ from lbnn.train.fit import fit
 from lbnn.train.priors import Gaussian, LinearWarmup, Prior
 from lbnn.train.result import FitResult
 
+Scale = tuple[Tensor, Tensor]
+"""Centre and spread of inputs or targets."""
 SLOPE = 0.01
 RATE = 0.02
 UNITS, CHANNELS = 50, (16, 16)
@@ -111,21 +113,32 @@ def predict_in_parts(model: nn.Module, x: Tensor) -> Moments[Tensor]:
 
 def build(x: Floats, y: Floats, hidden: Sequence[int], head: bool = False) -> bnn.Sequential:
     """Raw units in, a small network in standard units, raw units out."""
-    centre, spread = _scale(x)
-    y_centre, y_spread = _scale(y)
-    trunk, width = _trunk(x.shape[1:], hidden)
-    outputs = y.shape[1]
+    return build_scaled(x.shape[1:], _scale(x), _scale(y), hidden, head)
+
+
+def build_scaled(
+    shape: tuple[int, ...], x: Scale, y: Scale, hidden: Sequence[int], head: bool = False
+) -> bnn.Sequential:
+    """The same from the scales of inputs and targets."""
+    (centre, spread), (y_centre, y_spread) = x, y
+    trunk, width = _trunk(shape, hidden)
+    outputs = len(y_centre)
     last = (bnn.Linear(width, 2 * outputs), bnn.VarianceHead()) if head else (bnn.Linear(width, outputs),)
     return bnn.Sequential(bnn.Standardize(centre, spread), *trunk, *last, bnn.Affine(y_spread, y_centre))
 
 
-def _scale(values: Any) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each column or channel; 1 for one that does not vary."""
+def _scale(values: Any) -> Scale:
+    """Mean and standard deviation of each column or channel."""
     axes = (0, *range(2, values.ndim))
     centre, spread = values.mean(axis=axes, dtype=np.float64), values.std(axis=axes, dtype=np.float64)
     shape = (-1,) + (1,) * (values.ndim - 2)
+    return as_scale(centre.reshape(shape), spread.reshape(shape))
+
+
+def as_scale(centre: Any, spread: Any) -> Scale:
+    """Means and standard deviations, 1 where nothing varies."""
     spread = np.where(spread > 1e-12 * (1.0 + np.abs(centre)), spread, 1.0)
-    return torch.tensor(centre.reshape(shape)), torch.tensor(spread.reshape(shape))
+    return torch.tensor(centre), torch.tensor(spread)
 
 
 def _trunk(shape: tuple[int, ...], hidden: Sequence[int], sigma: float | None = None) -> tuple[list[nn.Module], int]:
