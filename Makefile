@@ -42,6 +42,9 @@ bench-train: .venv/installed ## what a training step costs beside the plain netw
 uci: .venv/installed ## train on every split of the regression sets in UCI=DIR and print the scores; goes on where it was
 	$(BIN)/python tools/bench/uci.py $(UCI) --jobs $(JOBS)
 
+large: .venv/installed ## train on 10,000,000 rows that stay on the disk, and measure the memory it takes: about 15 minutes of one core
+	@$(BIN)/python tools/bench/large.py
+
 test: .venv/installed lint ## run the whole test suite; TESTS=tests/base for a part
 	$(BIN)/pytest -n $(JOBS) $(TESTS)
 
@@ -90,4 +93,4 @@ lint: .venv/installed ## check style, types, and that imports point one way
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper paper-choices demo bench bench-train uci numbers test elsewhere mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean
+.PHONY: help paper paper-choices demo bench bench-train uci large numbers test elsewhere mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean

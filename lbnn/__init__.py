@@ -15,16 +15,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lbnn import nn
+    from lbnn.base.classes import Classes
     from lbnn.base.moments import Moments
     from lbnn.convert.from_torch import from_torch
     from lbnn.exporters import export
     from lbnn.exporters.compiled import compile
     from lbnn.model.file import load, read_model, save
     from lbnn.nn import cat
-    from lbnn.train import losses, metrics, montecarlo, plots, priors
+    from lbnn.nn.heads import softmax_moments
+    from lbnn.train import class_metrics, class_plots, losses, metrics, montecarlo, plots, priors
+    from lbnn.train.classifier import Classifier as Classifier
     from lbnn.train.fit import fit
+    from lbnn.train.regressor import Regressor as Regressor
 
 _HOMES = {
+    "Classes": "lbnn.base.classes",
     "Moments": "lbnn.base.moments",
     "cat": "lbnn.nn",
     "compile": "lbnn.exporters.compiled",
@@ -34,8 +39,11 @@ _HOMES = {
     "load": "lbnn.model.file",
     "read_model": "lbnn.model.file",
     "save": "lbnn.model.file",
+    "softmax_moments": "lbnn.nn.heads",
 }
 _MODULES = {
+    "class_metrics": "lbnn.train.class_metrics",
+    "class_plots": "lbnn.train.class_plots",
     "losses": "lbnn.train.losses",
     "metrics": "lbnn.train.metrics",
     "montecarlo": "lbnn.train.montecarlo",
@@ -43,12 +51,17 @@ _MODULES = {
     "plots": "lbnn.train.plots",
     "priors": "lbnn.train.priors",
 }
+_ESTIMATORS = {"Classifier": "lbnn.train.classifier", "Regressor": "lbnn.train.regressor"}
+"""What needs scikit-learn: not in `__all__`, so that `from lbnn import *` does without it."""
 
 __all__ = [
+    "Classes",
     "LbnnError",
     "Moments",
     "__version__",
     "cat",
+    "class_metrics",
+    "class_plots",
     "compile",
     "export",
     "fit",
@@ -62,6 +75,7 @@ __all__ = [
     "priors",
     "read_model",
     "save",
+    "softmax_moments",
 ]
 
 
@@ -70,8 +84,21 @@ def __getattr__(name: str) -> Any:
         return import_module(_MODULES[name])
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name in _ESTIMATORS:
+        return _estimator(name)
     raise AttributeError(f"module 'lbnn' has no attribute {name!r}")
 
 
+def _estimator(name: str) -> Any:
+    try:
+        return getattr(import_module(_ESTIMATORS[name]), name)
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "sklearn":
+            raise
+        raise LbnnError(f"lbnn.{name} needs scikit-learn 1.6 or newer: pip install 'lbnn[sklearn]'") from None
+
+
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    from importlib.util import find_spec
+
+    return sorted([*__all__, *(_ESTIMATORS if find_spec("sklearn") else ())])

@@ -102,7 +102,7 @@ def _moments(mean: Tensor, var: Tensor, slope: float) -> tuple[Tensor, Tensor, T
     k = 1.0 - slope
     sigma, x = _standardised(mean, var)
     q, i1, j2 = _tail(x)
-    u = torch.add(_constant(0.5 * k, x), _signs(mean), alpha=0.5 * (1.0 + slope))
+    u = F.leaky_relu(_signs(mean), slope)
     out = F.leaky_relu(mean, slope).addcmul_(var / sigma, i1, value=k)
     spread = torch.add(u, q, alpha=-2.0 * k).mul_(u).add_(j2.addcmul_(i1, i1, value=-1), alpha=k * k)
     return out, spread.mul_(var), q, i1
@@ -115,7 +115,7 @@ def _gradients(
     k = 1.0 - slope
     sigma, x = _standardised(mean, var)
     s = _signs(mean)
-    u = torch.add(_constant(0.5 * k, x), s, alpha=0.5 * (1.0 + slope))
+    u = F.leaky_relu(s, slope)
     phi = torch.addcmul(i1, x, q)
     cross = torch.mul(u, phi).add_(torch.addcmul(i1, i1, q, value=-1), alpha=-k).mul_(sigma)  # dV'/dE / (2 k s)
     d_mean = torch.add(u, q, alpha=-k).mul_(to_mean).addcmul_(cross, to_var, value=2.0 * k).mul_(s)

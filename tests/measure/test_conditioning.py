@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lbnn import nn as bnn
+from lbnn.base.moments import Moments
 from lbnn.measure.backends import BACKENDS
 from lbnn.measure.conditioning import explain_bound
 from lbnn.measure.parity import FLOAT32_TOLERANCE, NO_DIGIT, Expected, Outcome, expect, judge
 from lbnn.measure.samples import draw_samples
 from lbnn.measure.torch_backend import run_torch
 from lbnn.measure.verify import show_verdicts, verify_backends
-from lbnn.model.file import Model
+from lbnn.model.file import Model, read_model
 from sharp import cnn, mlp
 
 SMALL = {"MLP": lambda: mlp(256, 64, 10, sigma=1.2e-4), "CNN": lambda: cnn(1.2e-4)}
@@ -91,8 +93,25 @@ def test_an_error_of_three_times_the_bound_fails(part: int) -> None:
 
 def test_a_bound_without_a_sure_digit_excuses_nothing() -> None:
     huge = np.full((1, 1), 3.0)
-    for limit in Expected(None, huge, huge).allowed(FLOAT32_TOLERANCE):  # type: ignore[arg-type]
+    one = np.ones((1, 1))
+    for limit in Expected(Moments(one, one), huge, huge).allowed(FLOAT32_TOLERANCE):
         assert limit == NO_DIGIT
+
+
+@pytest.mark.parametrize("backend", ["torch", "onnx", "c"])
+@pytest.mark.parametrize("first", [(), (bnn.Standardize(0.0, 0.01),)], ids=["as it is", "a hundred times as far"])
+def test_a_variance_head_whose_noise_is_nothing_passes(backend: str, first: Any) -> None:
+    """softplus(-1e6) is below every number of float64, and C's exponential ends at 1.6e-38."""
+    model = read_model(bnn.Sequential(*first, bnn.VarianceHead()), (6,))
+    samples = draw_samples(model, 28, seed=0)
+    row = judge(backend, BACKENDS[backend].run, model, samples, FLOAT32_TOLERANCE)
+    assert row.passed, row
+    assert not judge("lost", without_variance, model, samples, FLOAT32_TOLERANCE).passed
+
+
+def without_variance(model: Model, samples: Any) -> Outcome:
+    out = run_torch(model, samples)
+    return replace(out, var=np.zeros_like(out.var))
 
 
 def test_the_reason_is_one_line_that_names_the_layer(capsys: Any) -> None:

@@ -64,10 +64,12 @@ def test_moments_and_gradients_are_those_of_50_digits(slope, dtype, bound):
     assert errors.max(axis=1) == pytest.approx(0.0, abs=bound)
 
 
-@pytest.mark.parametrize("slope", [0.01, 0.3])
+@pytest.mark.parametrize("slope", [1e-6, 1e-4, 0.003, 0.01, 0.3])
 def test_a_saturated_unit_keeps_its_relative_accuracy(slope):
-    below = np.array([r for _ in SIGMAS for r in RATIOS]) < -2
-    np.testing.assert_allclose(found(slope, torch.float32)[:2, below], exact(slope)[:2, below], rtol=2e-6)
+    """Behind the kink the slope itself is all that is left, however small it is."""
+    ratios = np.array([r for _ in SIGMAS for r in RATIOS])
+    for below, bound in ((ratios < -2, 4e-6), (ratios < -10, 4e-7)):
+        np.testing.assert_allclose(found(slope, torch.float32)[:2, below], exact(slope)[:2, below], rtol=bound)
 
 
 @pytest.mark.parametrize("slope", SLOPES)

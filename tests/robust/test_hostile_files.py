@@ -15,6 +15,7 @@ import lbnn
 from lbnn import LbnnError
 from lbnn import nn as bnn
 from lbnn.model.file import serialise
+from saved import refused
 
 MUTANTS = 10_000
 SLOWEST = 5.0  # seconds of processor time for one file
@@ -55,17 +56,7 @@ def saved(data):
 
 
 def refuse(tmp_path, data):
-    """The one-line message of both readers."""
-    path = tmp_path / "hostile.pt"
-    path.write_bytes(data)
-    messages = set()
-    for read in (lbnn.read_model, lbnn.load):
-        with pytest.raises(LbnnError) as error:
-            read(path)
-        messages.add(str(error.value))
-    (message,) = messages
-    assert message.startswith(f"{path}: ") and "\n" not in message
-    return message
+    return refused(tmp_path / "hostile.pt", data)
 
 
 def test_the_untouched_file_is_read(tmp_path):

@@ -24,6 +24,7 @@ from lbnn.graph import GraphBuilder
 from lbnn.ops import OPS, Use
 from lbnn.ops.arithmetic import pairs_inside
 from lbnn.ops.limits import MAX_ELEMENTS
+from saved import refused
 
 MEMORY = 512 * 2**20  # bytes that may be added while files are read
 PROCESSOR = 60  # seconds for all files of a test
@@ -48,19 +49,6 @@ def limited() -> Iterator[None]:
         for which, limits in before.items():
             resource.setrlimit(which, limits)
         signal.signal(signal.SIGXCPU, handler)
-
-
-def refused(path: Path, data: bytes) -> str:
-    """The one line of both readers."""
-    path.write_bytes(data)
-    messages = set()
-    for read in (lbnn.read_model, lbnn.load):
-        with pytest.raises(LbnnError) as error:
-            read(path)
-        messages.add(str(error.value))
-    (message,) = messages
-    assert message.startswith(f"{path}: ") and "\n" not in message
-    return message
 
 
 @pytest.mark.parametrize("op", geometric_ops(), ids=lambda op: op.name)

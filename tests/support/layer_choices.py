@@ -129,7 +129,7 @@ def _zero_pad(rank: int) -> Maker:
     return pad
 
 
-SLOPES = (0.01, 0.1, 0.0, 0.3, 0.5, 0.99, 1.0)
+SLOPES = (0.01, 0.1, 0.0, 0.3, 0.5, 0.99, 1.0, 1e-4, 1e-9)
 
 
 def leaky_relu(draw: Draw, shape: Shape) -> Arguments:
