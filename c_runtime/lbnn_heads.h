@@ -157,8 +157,8 @@ LBNN_INLINE lbnn_sweep lbnn_sweep_of(const float *mean, const float *var, int k)
     const float length = end - sweep.start + (LBNN_SWEEP_BEFORE + LBNN_SWEEP_BEHIND);
     const float ratio = length / sweep.unit - 1.0f;
     const float far = ratio < 1e9f ? ratio : 1e9f;
-    const float last = lbnn_log_of(far + sqrtf(far * far + 1.0f)); /* arsinh */
-    sweep.ratio = lbnn_exp_of(-(last + 0.88137359f) / LBNN_AS(float, LBNN_SWEEP_KNOTS - 1));
+    const float span = lbnn_log_of(far + sqrtf(far * far + 1.0f)) + 0.88137359f; /* arsinh(far) + arsinh(1) */
+    sweep.ratio = span > 0.0f ? lbnn_exp_of(-span / LBNN_AS(float, LBNN_SWEEP_KNOTS - 1)) : 1.0f;
     return sweep;
 }
 
@@ -339,7 +339,8 @@ LBNN_INLINE void lbnn_plain_softmax(float *x, int k)
         most = x[i] > most ? x[i] : most;
     }
     for (int i = 0; i < k; i += LBNN_LANES) {
-        lbnn_lanes_store(x + i, lbnn_exp(lbnn_lanes_load(x + i, k - i) - most), k - i);
+        const lbnn_lanes below = lbnn_lanes_at_most(lbnn_lanes_load(x + i, k - i) - most, 0.0f);
+        lbnn_lanes_store(x + i, lbnn_exp(below), k - i);
     }
     float total = 0.0f;
     for (int i = 0; i < k; i++) {
