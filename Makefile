@@ -39,8 +39,11 @@ numbers: .venv/installed ## write the measured numbers of all pages anew; KINDS=
 bench-train: .venv/installed ## what a training step costs beside the plain network's, eager and compiled: about 4 minutes of one core
 	$(BIN)/python tools/bench/bench_train.py --update docs/training.md
 
-uci: .venv/installed ## train on every split of the regression sets in UCI=DIR and print the scores; goes on where it was
-	$(BIN)/python tools/bench/uci.py $(UCI) --jobs $(JOBS)
+uci: .venv/installed ## compare methods on every split of the regression sets in UCI=DIR; goes on where it was; PAGE=docs/uci.md
+	$(BIN)/python tools/bench/uci.py "$(UCI)" --jobs $(JOBS) $(if $(PAGE),--page $(PAGE))
+
+large: .venv/installed ## train on 10,000,000 rows that stay on the disk, and measure the memory it takes: about 15 minutes of one core
+	@$(BIN)/python tools/bench/large.py
 
 test: .venv/installed lint ## run the whole test suite; TESTS=tests/base for a part
 	$(BIN)/pytest -n $(JOBS) $(TESTS)
@@ -48,7 +51,7 @@ test: .venv/installed lint ## run the whole test suite; TESTS=tests/base for a p
 elsewhere: .venv/installed ## make test in a fresh clone in a folder with a space, as another user, with other settings, offline
 	$(BIN)/python tools/check/elsewhere.py --jobs $(JOBS) --tests "$(TESTS)"
 
-mutants: .venv/installed ## apply 370 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
+mutants: .venv/installed ## apply over 450 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
 	$(BIN)/python tools/check/$(if $(RANDOM),mutants_random.py --count $(RANDOM) --seed $(or $(SEED),1),mutants.py) --jobs $(JOBS)
 
 extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on every backend: about 4 minutes of one core
@@ -90,4 +93,4 @@ lint: .venv/installed ## check style, types, and that imports point one way
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper paper-choices demo bench bench-train uci numbers test elsewhere mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean
+.PHONY: help paper paper-choices demo bench bench-train uci large numbers test elsewhere mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean

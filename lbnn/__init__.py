@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lbnn.nn import cat
     from lbnn.nn.heads import softmax_moments
     from lbnn.train import class_metrics, class_plots, losses, metrics, montecarlo, plots, priors
+    from lbnn.train.classifier import Classifier as Classifier
     from lbnn.train.fit import fit
     from lbnn.train.regressor import Regressor as Regressor
 
@@ -50,7 +51,7 @@ _MODULES = {
     "plots": "lbnn.train.plots",
     "priors": "lbnn.train.priors",
 }
-_ESTIMATORS = {"Regressor": "lbnn.train.regressor"}
+_ESTIMATORS = {"Classifier": "lbnn.train.classifier", "Regressor": "lbnn.train.regressor"}
 """What needs scikit-learn: not in `__all__`, so that `from lbnn import *` does without it."""
 
 __all__ = [

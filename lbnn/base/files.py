@@ -10,8 +10,8 @@ import ctypes
 import errno
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from lbnn.base.errors import LbnnError
@@ -35,6 +35,29 @@ def write_file(path: str | Path, data: Content, force: bool = False) -> Path:
             _name(temporary, path, force)
             _flush(path.parent)
     return path
+
+
+@contextmanager
+def growing_file(path: str | Path, force: bool = False) -> Iterator[Callable[[Content], None]]:
+    """As `write_file`, for what comes in parts: a function that adds one. The file gets its name after the block."""
+    path = Path(path)
+    refuse_existing(path, force)
+    with ExitStack() as stack:
+        with _explained(path):
+            _refuse_other_kinds(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            sweep(path.parent)
+            temporary, handle = stack.enter_context(held_file(path.parent, path.name))
+
+        def add(data: Content) -> None:
+            with _explained(path), os.fdopen(handle, "wb", closefd=False) as file:
+                file.write(_bytes(data))
+
+        yield add
+        with _explained(path):
+            _sync(handle)
+            _name(temporary, path, force)
+            _flush(path.parent)
 
 
 def write_folder(path: str | Path, files: Mapping[str, Content], force: bool = False) -> Path:

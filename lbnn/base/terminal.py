@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -66,6 +66,18 @@ def progress(label: str, names: Sequence[str]) -> Iterator[Iterator[str]]:
                 bar.advance(task)
 
         yield steps()
+
+
+@contextmanager
+def share_bar(label: str, shown: bool = True) -> Iterator[Callable[[float], None]]:
+    """A function that shows which share of a work is done, in a bar on stderr; silent where nobody looks."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    seen = shown and sys.stderr is not None and sys.stderr.isatty()
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not seen) as bar:
+        task = bar.add_task(label, total=1.0)
+        yield lambda share: bar.update(task, completed=share)
 
 
 def kilobytes(count: int | None) -> str:

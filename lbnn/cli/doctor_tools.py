@@ -14,6 +14,7 @@ PYTHON_PACKAGES = {
     "onnx": ("export to ONNX", "pip install 'lbnn[onnx]'"),
     "onnxruntime": ("verifying exported ONNX files", "pip install 'lbnn[onnx]'"),
     "matplotlib": ("pictures", "pip install 'lbnn[plot]'"),
+    "pyarrow": ("Parquet files as data", "pip install 'lbnn[parquet]'"),
     "scikit-learn": ("lbnn.Regressor and lbnn.Classifier", "pip install 'lbnn[sklearn]'"),
     "ziglang": ("cross-compiling for Cortex-M without a system toolchain", "pip install 'lbnn[mcu]'"),
     "unicorn": ("emulating Cortex-M cores", "pip install 'lbnn[mcu]'"),

@@ -9,7 +9,8 @@ import click
 
 from lbnn.base.errors import LbnnError
 from lbnn.cli.command import AS_JSON, DECIMAL, ENCODING, FORCE, SHARE, command, print_json, quiet_if, split_names
-from lbnn.cli.ending import interrupted
+from lbnn.cli.ending import INTERRUPTED, interrupted, say
+from lbnn.cli.ranks import one_of_many
 
 NAMED_PRIORS = ("gaussian", "spike_slab")
 COUNT = click.IntRange(1, 1_000_000)
@@ -33,6 +34,7 @@ COUNT = click.IntRange(1, 1_000_000)
 @click.option("--prior", type=click.Choice(NAMED_PRIORS), help="Of the weights.  [default: gaussian]")
 @click.option("--kl-weight", type=click.FloatRange(0), help="Of the prior, relative to the ELBO's.  [default: 1]")
 @click.option("--test-share", type=SHARE, help="Rows kept out for a test.")
+@click.option("--stream/--no-stream", default=None, help="Keep the rows on disk.  [default: those of 128 MB and more]")
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("model.pt"), show_default=True)
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of split and training.")
 @DECIMAL
@@ -40,19 +42,24 @@ COUNT = click.IntRange(1, 1_000_000)
 @FORCE
 @AS_JSON
 def train_command(data: Path, out: Path, as_json: bool, **options: Any) -> int:
-    """Train a small network on DATA: a CSV with a header, or an .npz with arrays x and y.
+    """Train a small network on DATA: a CSV with a header, a Parquet file, or an .npz with arrays x and y.
 
     All rows are fitted, unless some are kept out by --test-share, and scored by cross-validation. Ctrl-C after the
-    first epoch ends the training early: the best model so far is written, with exit status 130.
+    first epoch ends the training early: the best model so far is written, with exit status 130. Under torchrun all
+    processes train one model, and the first one prints and writes.
     """
-    from lbnn.train.regression import train_file
+    from lbnn.train.large import train_any_size
 
-    found = train_file(_job(data, out, **options), quiet_if(as_json))
+    with one_of_many() as processes:
+        found = train_any_size(_job(data, out, **options), quiet_if(as_json or processes.rank > 0))
+    if processes.rank:
+        return INTERRUPTED if found["interrupted"] else 0
     if as_json:
         print_json(found)
-    if found["interrupted"]:
-        return interrupted(f"{out} holds the model of epoch {found['best_epoch']}")
-    return 0
+    if not found["interrupted"]:
+        return 0
+    kept = f"{out} holds the model of epoch {found['best_epoch']}"
+    return say(f"{lost}; {kept}", 2) if (lost := processes.ending.reason) else interrupted(kept)
 
 
 def _job(data: Path, out: Path, **options: Any) -> Any:
@@ -77,5 +84,6 @@ def _job(data: Path, out: Path, **options: Any) -> Any:
         options["seed"],
         options["test_share"],
         options["force"],
+        options["stream"],
         {"hidden": hidden, **given},
     )

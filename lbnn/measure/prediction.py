@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -16,9 +16,9 @@ import torch
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
-from lbnn.base.files import refuse_unwritable, write_file
+from lbnn.base.files import growing_file, refuse_unwritable
 from lbnn.base.moments import Moments
-from lbnn.base.terminal import progress
+from lbnn.base.terminal import share_bar
 from lbnn.measure.backends import BACKENDS, choose_backends
 from lbnn.measure.labels import refuse_classes, target_names
 from lbnn.measure.samples import Samples
@@ -27,7 +27,7 @@ from lbnn.model.inputs import trained_range
 from lbnn.train import metrics
 from lbnn.train.calibration import LEVEL, Calibration, read_calibration
 from lbnn.train.csvfile import CsvFormat
-from lbnn.train.datafile import read_rows
+from lbnn.train.newrows import RowReader
 from lbnn.train.regression import trained_columns, trained_targets
 from lbnn.train.table import NewRows
 
@@ -64,19 +64,26 @@ def predict_file(
     choose_backends([backend], "predict")
     model = read_model(path)
     refuse_classes(model, "predict")
-    rows = read_rows(data, trained_columns(model.metadata), trained_targets(model.metadata), form)
+    reader = RowReader(data, trained_columns(model.metadata), trained_targets(model.metadata), form)
+    calibration = read_calibration(model.metadata, _outputs(model))
+    level, totals = _level(level, calibration), Totals()
+    with growing_file(out, force) as add, share_bar(backend) as show:
+        for rows in reader:
+            _check_shape(data, model, rows)
+            moments = run_rows(model, rows.x, backend, lambda part: show(part * reader.share))
+            predicted = _told(model, rows, moments, level, calibration)
+            add(_csv(predicted, rows, target_names(model), header=not totals.chunks))
+            totals.add(predicted, _scores(predicted, moments, rows, bool(model.metadata.get("log_target"))))
+    found = {"rows": reader.rows, "predicted": reader.whole, "level": level, "calibrated": calibration is not None}
+    found |= totals.scores
+    say("\n".join([*reader.notes, *_lines(found, totals), str(out)]))
+    return {**found, "file": str(out)}
+
+
+def _check_shape(data: Path, model: Model, rows: NewRows) -> None:
     shape = model.graph.input.shape
     if rows.x.shape[1:] != shape:
         raise LbnnError(f"{data} has inputs of shape {rows.x.shape[1:]} a row; {model.name} takes {shape}")
-    calibration = read_calibration(model.metadata, _outputs(model))
-    level = _level(level, calibration)
-    moments = run_rows(model, rows.x, backend)
-    predicted = _told(model, rows, moments, level, calibration)
-    write_file(out, _csv(predicted, rows, target_names(model)), force)
-    found = {"rows": len(rows.whole), "predicted": len(rows.x), "level": level, "calibrated": calibration is not None}
-    found |= _scores(predicted, moments, rows, bool(model.metadata.get("log_target")))
-    say("\n".join([*rows.notes, *_lines(found, predicted), str(out)]))
-    return {**found, "file": str(out)}
 
 
 def _outputs(model: Model) -> int:
@@ -91,17 +98,16 @@ def _level(asked: float | None, calibration: Calibration | None) -> float:
     return calibration.level
 
 
-def run_rows(model: Model, x: Floats, backend: str) -> Moments[Floats]:
-    """The moments [n, outputs] that a backend gives for rows."""
+def run_rows(model: Model, x: Floats, backend: str, show: Callable[[float], None]) -> Moments[Floats]:
+    """The moments [n, outputs] that a backend gives for rows; tells which share of them is done."""
     count = len(x) if backend not in ("torch", "onnx") else ROWS_IN_A_STEP  # a device is compiled for at every call
-    starts = range(0, len(x), count)
-    means, variances = [], []
-    with progress(backend, [f"row {start}" for start in starts]) as steps:
-        for start, _ in zip(starts, steps, strict=True):
-            part = x[start : start + count]
-            outcome = BACKENDS[backend].run(model, Samples(part, None, ("row",) * len(part)))
-            means.append(np.asarray(outcome.mean, np.float32).reshape(len(part), -1))
-            variances.append(np.asarray(outcome.var, np.float32).reshape(len(part), -1))
+    means, variances = [np.empty((0, _outputs(model)), np.float32)], [np.empty((0, _outputs(model)), np.float32)]
+    for start in range(0, len(x), max(1, count)):
+        part = x[start : start + count]
+        outcome = BACKENDS[backend].run(model, Samples(part, None, ("row",) * len(part)))
+        means.append(np.asarray(outcome.mean, np.float32).reshape(len(part), -1))
+        variances.append(np.asarray(outcome.var, np.float32).reshape(len(part), -1))
+        show(min(1.0, (start + count) / len(x)))
     return Moments(np.concatenate(means), np.concatenate(variances))
 
 
@@ -137,11 +143,12 @@ def _outside(model: Model, x: Floats) -> Any | None:
     return ((flat < low[:, None]) | (flat > high[:, None])).sum(axis=(1, 2))
 
 
-def _csv(predicted: Predicted, rows: NewRows, targets: Sequence[str]) -> str:
+def _csv(predicted: Predicted, rows: NewRows, targets: Sequence[str], header: bool) -> str:
     columns = _columns(predicted, targets)
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
+    if header:
+        writer.writerow(columns)
     cells = iter(zip(*columns.values(), strict=True))
     empty = [""] * len(columns)
     writer.writerows(next(cells) if here else empty for here in rows.whole)
@@ -180,17 +187,46 @@ def _scores(predicted: Predicted, moments: Moments[Floats], rows: NewRows, logar
     return {"scored": len(y), "nll": summary.nll, "rmse": rmse, "covered": float(inside.mean())}
 
 
-def _lines(found: dict[str, Any], predicted: Predicted) -> list[str]:
+@dataclass
+class Totals:
+    """What the chunks are in sum: rows that are unsure and out of range, and the means of their scores."""
+
+    chunks: int = 0
+    unsure: int | None = None
+    out_of_range: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+
+    def add(self, predicted: Predicted, scores: Mapping[str, Any]) -> None:
+        """One more chunk."""
+        self.chunks += 1
+        if predicted.unsure is not None:
+            self.unsure = (self.unsure or 0) + int(predicted.unsure.sum())
+        if predicted.out_of_range is not None:
+            self.out_of_range += int((predicted.out_of_range > 0).sum())
+        for key, value in scores.items():
+            weighted = value if key == "scored" else scores["scored"] * value ** (2 if key == "rmse" else 1)
+            self.sums[key] = self.sums.get(key, 0) + weighted
+
+    @property
+    def scores(self) -> dict[str, Any]:
+        """How good all predictions are, if the file says what was observed."""
+        if not self.sums:
+            return {}
+        means = {key: value / self.sums["scored"] for key, value in self.sums.items() if key != "scored"}
+        return {"scored": self.sums["scored"], **means, "rmse": math.sqrt(means["rmse"])}
+
+
+def _lines(found: dict[str, Any], totals: Totals) -> list[str]:
     lines = [f"{found['predicted']} of {found['rows']} rows predicted"]
     if "nll" in found:
         lines.append(
             f"{found['scored']} rows with a known target: NLL {found['nll']:.4g}, RMSE {found['rmse']:.4g}, "
             f"{found['level']:.4g} interval covers {found['covered']:.1%}"
         )
-    if predicted.unsure is not None:
-        lines.append(f"{int(predicted.unsure.sum())} rows unsure")
+    if totals.unsure is not None:
+        lines.append(f"{totals.unsure} rows unsure")
     else:
         lines.append("intervals are those of a Gaussian; lbnn calibrate makes them hold, and says when to be unsure")
-    if predicted.out_of_range is not None and (count := int((predicted.out_of_range > 0).sum())):
-        lines.append(f"{count} rows have inputs outside of the training range")
+    if totals.out_of_range:
+        lines.append(f"{totals.out_of_range} rows have inputs outside of the training range")
     return lines

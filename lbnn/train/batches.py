@@ -22,7 +22,6 @@ from lbnn.train.processes import Processes
 Input = Tensor | Moments[Tensor]
 Batch = tuple[Input, Tensor]
 Sampler = Callable[[torch.Generator], Batch]
-Data = Batch | Sequence[Any] | DataLoader[Any] | Sampler
 
 
 @dataclass
@@ -107,6 +106,17 @@ class Fresh(Source):
         return batch * self.length * epochs
 
 
+class Streamed(ABC):
+    """Data that are not in memory and make their own batches."""
+
+    @abstractmethod
+    def source(self, batch_size: int, steps: int, generator: torch.Generator, processes: Processes) -> Source:
+        """Batches for a training, `steps` an epoch."""
+
+
+Data = Batch | Sequence[Any] | DataLoader[Any] | Sampler | Streamed
+
+
 def as_source(
     data: Data, batch_size: int | None, steps: int, generator: torch.Generator, processes: Processes
 ) -> Source:
@@ -114,6 +124,8 @@ def as_source(
     if isinstance(data, DataLoader):
         _refuse_batch_size(batch_size, "the DataLoader")
         return Loader(_length(data), data)
+    if isinstance(data, Streamed):
+        return data.source(batch_size or 1, steps, generator, processes)
     if callable(data):
         _refuse_batch_size(batch_size, "the sampler")
         return Fresh(steps, data, generator, processes)

@@ -22,6 +22,7 @@ from lbnn.train.batches import Input
 from lbnn.train.flat import FlatPosterior
 from lbnn.train.optimizer import FlatAdamW
 from lbnn.train.priors import Gaussian, Prior, named_gaussians
+from lbnn.train.processes import processes_of
 from lbnn.train.validation import Loss
 
 
@@ -65,7 +66,7 @@ class CompiledStep:
             adamw(moving, clipped(list(gradients), clip_norm), rate)
             return torch.stack([total.detach(), nll.detach(), kl.detach()])
 
-        options = {"layout_optimization": False} if self.device.type == "cpu" else None
+        options: dict[str, Any] | None = {"layout_optimization": False} if self.device.type == "cpu" else None
         self.step = torch.compile(_fresh(step), fullgraph=True, dynamic=False, options=options)
 
     def takes(self, x: Input, y: Tensor) -> bool:
@@ -135,10 +136,11 @@ def compiled_step(
     clip_norm: float | None,
 ) -> CompiledStep:
     """The step, or an error that says why there is none."""
-    if flat is None or not isinstance(prior, Gaussian) or not isinstance(optimizer, FlatAdamW):
+    fits = isinstance(prior, Gaussian) and isinstance(optimizer, FlatAdamW) and not processes_of(model).shares
+    if flat is None or not isinstance(prior, Gaussian) or not fits:
         raise LbnnError(
-            "compile=True needs the Gaussian prior, the default optimizer and a model that is not wrapped and whose "
-            "Gaussians all train; leave out compile, or wrap the model in torch.compile yourself"
+            "compile=True needs the Gaussian prior, the default optimizer, one process and a model that is not wrapped "
+            "and whose Gaussians all train; leave out compile, or wrap the model in torch.compile yourself"
         )
     if flat.mu.device.type == "cpu" and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
         raise LbnnError("compile=True needs a C++ compiler; install g++, or leave out compile")

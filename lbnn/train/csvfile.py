@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ DATE = re.compile(
 """2026-03-01, 2026-03-01T12:00, 1.3.2026, 3/1/26, 12:30, as people and programs write them."""
 
 
+NO_ROWS = "has no rows below its first line"
+INDEX = "the first column has no name: left out as an index"
 DECIMAL_NUMBER = re.compile(r"[-+]?[0-9]+([.,][0-9]+)?([eE][-+]?[0-9]+)?")
 
 
@@ -44,19 +47,27 @@ class CsvFormat:
 
 def read_cells(path: Path, form: CsvFormat) -> tuple[Columns, list[str]]:
     """Column name -> cells, and notes; a first column without a name is the index of a table and is left out."""
-    text = _text(path, form.encoding)
-    delimiter = max(",;\t", key=text.partition("\n")[0].count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    header = [name.strip() for name in next(reader, [])]
-    _check_header(header, form)
-    rows = _rows(reader, len(header))
+    with decoding(form.encoding):
+        text = path.read_text(encoding=form.encoding)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(text.partition("\n")[0]))
+    header = read_header(reader, form)
+    rows = list(read_lines(reader, len(header)))
+    if not rows:
+        raise LbnnError(NO_ROWS)
     columns = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
-    return columns, ["the first column has no name: left out as an index"] if columns.pop("", None) else []
+    return columns, [INDEX] if columns.pop("", None) else []
 
 
-def _text(path: Path, encoding: str) -> str:
+def delimiter_of(line: str) -> str:
+    """What stands between the cells of a file with this first line."""
+    return max(",;\t", key=line.count)
+
+
+@contextmanager
+def decoding(encoding: str) -> Iterator[None]:
+    """Bytes that are no text in this encoding are one line of advice."""
     try:
-        return path.read_text(encoding=encoding)
+        yield
     except UnicodeDecodeError as error:
         name = "UTF-8" if encoding.startswith("utf-8") else encoding
         raise LbnnError(
@@ -66,25 +77,25 @@ def _text(path: Path, encoding: str) -> str:
         raise LbnnError(f"there is no encoding {encoding!r:.40}; try latin-1 or cp1252") from None
 
 
-def _check_header(header: list[str], form: CsvFormat) -> None:
+def read_header(reader: Iterator[list[str]], form: CsvFormat) -> list[str]:
+    """The names of the columns; the first may be empty."""
+    header = [name.strip() for name in next(reader, [])]
     if len(header) < 2:
         raise LbnnError("needs a first line that names at least two columns, separated by commas")
     if len(set(header)) != len(header) or not all(header[1:]):
         raise LbnnError("every column needs a name of its own in the first line")
     if numbers([name for name in header if name], form) is not None:
         raise LbnnError("its first line holds numbers; put a line with the names of the columns above it")
+    return header
 
 
-def _rows(reader: Any, width: int) -> list[Cells]:
-    rows = []
+def read_lines(reader: Any, width: int) -> Iterator[Cells]:
+    """The rows below the header; empty lines are none."""
     for row in reader:
         if row and len(row) != width:
             raise LbnnError(f"line {reader.line_num} has {len(row)} cells where the first line has {width}")
         if row:
-            rows.append([cell.strip() for cell in row])
-    if not rows:
-        raise LbnnError("has no rows below its first line")
-    return rows
+            yield [cell.strip() for cell in row]
 
 
 def present(cell: str) -> bool:

@@ -24,7 +24,8 @@ from lbnn.train.csvfile import (
     whole_rows,
 )
 from lbnn.train.listing import short, shortened
-from lbnn.train.table import Choice, Column, NewRows, Table
+from lbnn.train.parquetfile import is_parquet, parquet_cells
+from lbnn.train.table import Choice, Column, Table
 
 MOST_LEVELS = 32
 """A text column with more different values is an identifier or free text, not a category."""
@@ -34,19 +35,19 @@ COARSE = 1e-4
 
 def csv_table(path: Path, targets: Sequence[str], wanted: Sequence[Column], choice: Choice) -> Table:
     """The inputs and targets of the rows without a missing value."""
-    cells, notes = read_cells(path, choice.form)
+    cells, notes = parquet_cells(path) if is_parquet(path) else read_cells(path, choice.form)
     if not targets:
         raise LbnnError(f"which column is to be predicted? add --target, one of {shortened(list(cells))}")
-    names = [column.name for column in wanted] or _candidates(cells, targets, choice)
-    _require(cells, (*names, *targets, *choice.aside, *choice.drop))
+    names = [column.name for column in wanted] or candidates(cells, targets, choice)
+    require_columns(cells, (*names, *targets, *choice.aside, *choice.drop))
     whole, lacking = whole_rows({name: cells[name] for name in (*names, *targets, *choice.aside)})
     notes += lacking
     kept = {name: _some(cells[name], whole) for name in (*names, *targets, *choice.aside)}
-    y = np.stack([_target(name, kept[name], choice.form) for name in targets], axis=1)
-    columns = tuple(wanted) or _choose({name: kept[name] for name in names}, choice)
+    y = np.stack([target_values(name, kept[name], choice.form) for name in targets], axis=1)
+    columns = tuple(wanted) or choose_columns({name: kept[name] for name in names}, choice)
     if not wanted:
-        notes += _left_out(cells, names, targets, columns, choice)
-    parts = [_encode(column, kept[column.name], choice.form, notes) for column in columns]
+        notes += left_out(cells, names, targets, columns, choice)
+    parts = [encode(column, kept[column.name], choice.form, notes) for column in columns]
     table = Table(np.concatenate(parts, axis=1), y, columns, tuple(targets), tuple(notes))
     if not wanted:
         _check_targets(table)
@@ -57,13 +58,14 @@ def _some(cells: Cells, chosen: Any) -> Cells:
     return [cell for cell, here in zip(cells, chosen, strict=True) if here]
 
 
-def _require(cells: Mapping[str, Cells], names: Sequence[str]) -> None:
+def require_columns(cells: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Refuses names that the file does not have."""
     for name in names:
         if name not in cells:
             raise LbnnError(f"has no column {name!r:.60}; it has {shortened(list(cells))}")
 
 
-def _candidates(cells: Mapping[str, Cells], targets: Sequence[str], choice: Choice) -> list[str]:
+def candidates(cells: Mapping[str, Cells], targets: Sequence[str], choice: Choice) -> list[str]:
     """The columns that could be inputs: those asked for, or all with a value anywhere."""
     apart = {*targets, *choice.aside, *choice.drop}
     if double := [name for name in choice.inputs if name in apart]:
@@ -71,14 +73,15 @@ def _candidates(cells: Mapping[str, Cells], targets: Sequence[str], choice: Choi
     return list(choice.inputs) or [name for name in cells if name not in apart and any(map(present, cells[name]))]
 
 
-def _target(name: str, cells: Cells, form: CsvFormat) -> Floats:
+def target_values(name: str, cells: Cells, form: CsvFormat) -> Floats:
+    """The cells of a target, which must be numbers."""
     values = numbers(cells, form)
     if values is None:
         raise LbnnError(f"the target column {name!r:.60} must hold numbers, not {first_text(cells, form)}")
     return values
 
 
-def _left_out(
+def left_out(
     cells: Mapping[str, Cells], names: Sequence[str], targets: Sequence[str], columns: Sequence[Column], choice: Choice
 ) -> list[str]:
     """A note for each column that nobody asked to leave out."""
@@ -95,10 +98,20 @@ def _check_targets(table: Table) -> None:
     """Refuses a target that is always the same, and one that stands among the inputs again."""
     for name, values in zip(table.targets, table.y.T, strict=True):
         if len(values) > 1 and (values == values[0]).all():
-            raise LbnnError(f"the target {name!r:.60} is {values[0]:g} in every row; there is nothing to learn")
+            raise constant_target(name, float(values[0]))
         for source, column in zip(table.inputs, table.x.T, strict=True):
             if len(values) > 1 and (values == column).all():
-                raise LbnnError(f"the input {source!r:.60} equals the target; leave it out with --drop")
+                raise target_again(source)
+
+
+def constant_target(name: str, value: float) -> LbnnError:
+    """A target that is always the same."""
+    return LbnnError(f"the target {name!r:.60} is {value:g} in every row; there is nothing to learn")
+
+
+def target_again(source: str) -> LbnnError:
+    """A target among the inputs."""
+    return LbnnError(f"the input {source!r:.60} equals the target; leave it out with --drop")
 
 
 def _arranged(table: Table, kept: Mapping[str, Cells], choice: Choice) -> Table:
@@ -133,7 +146,7 @@ def _is_iso(cell: str) -> bool:
     return True
 
 
-def _choose(kept: Mapping[str, Cells], choice: Choice) -> tuple[Column, ...]:
+def choose_columns(kept: Mapping[str, Cells], choice: Choice) -> tuple[Column, ...]:
     """The columns that vary, as numbers where all cells are, else as categories."""
     chosen = [_column(name, cells, choice.form) for name, cells in kept.items() if len(set(cells)) > 1]
     if not chosen:
@@ -154,42 +167,36 @@ def _column(name: str, cells: Cells, form: CsvFormat) -> Column:
     levels = tuple(sorted(set(cells)))
     if len(levels) > MOST_LEVELS:
         raise LbnnError(
-            f"column {name!r:.60} has {len(levels)} different values that are not all numbers, such as "
-            f"{first_text(cells, form)}; at most {MOST_LEVELS} make a category: mend it or name it in --drop"
+            f"column {name!r:.60} has more than {MOST_LEVELS} different values that are not all numbers, such as "
+            f"{first_text(cells, form)}, and is no category: mend it or name it in --drop"
         )
     return Column(name, levels)
 
 
-def csv_rows(path: Path, columns: Sequence[Column], targets: Sequence[str], form: CsvFormat) -> NewRows:
-    """The inputs of the rows without a missing value, and their targets where the file has them."""
-    cells, notes = read_cells(path, form)
-    columns = columns or [Column(name) for name in cells if name not in targets]
-    _require(cells, [column.name for column in columns])
-    whole, lacking = whole_rows({column.name: cells[column.name] for column in columns})
-    notes += lacking
-    parts = [_encode(column, _some(cells[column.name], whole), form, notes) for column in columns]
-    known = bool(targets) and all(name in cells for name in targets)
-    y = np.stack([_seen(_some(cells[name], whole), form) for name in targets], axis=1) if known else None
-    return NewRows(np.concatenate(parts, axis=1), whole, y, tuple(notes))
-
-
-def _seen(cells: Cells, form: CsvFormat) -> Floats:
-    """What was observed, NaN where nothing was."""
-    values = [numbers([cell], form) for cell in cells]
-    return np.array([np.nan if value is None else value[0] for value in values], np.float32)
-
-
-def _encode(column: Column, cells: Cells, form: CsvFormat, notes: list[str]) -> Floats:
+def encode(column: Column, cells: Cells, form: CsvFormat, notes: list[str]) -> Floats:
     """The inputs of one column, [n, inputs]; a category that the model does not know is 0 everywhere."""
     if column.levels:
         if unknown := sorted(set(cells) - set(column.levels)):
-            notes.append(f"column {short(column.name)}: unknown to the model: {shortened(unknown, 4)}")
+            notes.append(unknown_note(column.name, unknown))
         return np.array([[cell == level for level in column.levels] for cell in cells], np.float32)
     values = numbers(cells, form)
     if values is None:
         raise LbnnError(f"column {column.name!r:.60} must hold numbers, not {first_text(cells, form)}")
-    if len(values) > 1 and float(np.ptp(values)) < COARSE * float(np.abs(values).max()):
-        notes.append(
-            f"column {short(column.name)}: varies so little for its size that float32 blurs it; subtract an offset"
-        )
+    if len(values) > 1 and is_coarse(float(values.min()), float(values.max())):
+        notes.append(coarse_note(column.name))
     return values[:, None]
+
+
+def unknown_note(name: str, unknown: Sequence[str]) -> str:
+    """What a model does not know."""
+    return f"column {short(name)}: unknown to the model: {shortened(unknown, 4)}"
+
+
+def is_coarse(low: float, high: float) -> bool:
+    """Whether float32 blurs a column with these ends."""
+    return high - low < COARSE * max(abs(low), abs(high))
+
+
+def coarse_note(name: str) -> str:
+    """What to do about it."""
+    return f"column {short(name)}: varies so little for its size that float32 blurs it; subtract an offset"

@@ -1,4 +1,4 @@
-"""Data files: a CSV with a header, or an .npz with arrays x and y, read into numbers with names.
+"""Data files: a CSV with a header, a Parquet file, or an .npz with arrays x and y, read into numbers with names.
 
 A column of numbers is one input; a column of text is a category, with one input (0 or 1) for each of its values. Rows
 with a missing value are left out and counted, never filled in: a network that says how sure it is should not be sure of
@@ -20,9 +20,10 @@ import numpy as np
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError, one_line
 from lbnn.train.csvfile import CsvFormat
-from lbnn.train.csvtable import csv_rows, csv_table
+from lbnn.train.csvtable import csv_table
 from lbnn.train.npzfile import read_arrays
-from lbnn.train.table import Choice, Column, NewRows, Table
+from lbnn.train.parquetfile import is_parquet
+from lbnn.train.table import Choice, Column, Table
 
 FEWEST_ROWS = 10
 
@@ -32,16 +33,16 @@ def read_table(
 ) -> Table:
     """The data of a file, by its ending. `columns` are those that a trained model takes; else those of the `choice`."""
     choice = choice or Choice()
+    choice = replace(choice, form=form_of(path, choice.form))
     targets = () if target is None else (target,) if isinstance(target, str) else tuple(target)
-    with _named(path):
-        table = _npz_table(path, targets, choice) if _is_npz(path) else csv_table(path, targets, columns, choice)
+    with naming(path):
+        table = _npz_table(path, targets, choice) if is_npz(path) else csv_table(path, targets, columns, choice)
         return _with_logarithms(table) if choice.log_target else table
 
 
-def read_rows(path: Path, columns: Sequence[Column], targets: Sequence[str], form: CsvFormat) -> NewRows:
-    """The rows of a file that a model with these columns is to predict; without any, the file's own but the targets."""
-    with _named(path):
-        return _npz_rows(path) if _is_npz(path) else csv_rows(path, columns, targets, form)
+def form_of(path: Path, form: CsvFormat) -> CsvFormat:
+    """How numbers are written in a file: in Parquet always with a point."""
+    return CsvFormat() if is_parquet(path) else form
 
 
 def file_sha256(path: Path) -> str:
@@ -51,7 +52,7 @@ def file_sha256(path: Path) -> str:
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def naming(path: Path) -> Iterator[None]:
     """Whatever is wrong with the file is one line with its name."""
     try:
         if not path.is_file():
@@ -63,7 +64,8 @@ def _named(path: Path) -> Iterator[None]:
         raise LbnnError(f"{path}: {one_line(str(error))}") from None
 
 
-def _is_npz(path: Path) -> bool:
+def is_npz(path: Path) -> bool:
+    """By its ending."""
     return path.suffix.lower() == ".npz"
 
 
@@ -76,13 +78,13 @@ def _with_logarithms(table: Table) -> Table:
 def _npz_table(path: Path, targets: Sequence[str], choice: Choice) -> Table:
     if choice.inputs or choice.drop or choice.aside:
         raise LbnnError("an .npz has no columns to choose from; leave out --inputs, --drop, --group and --time")
-    x, y = (_at_least_two_axes(part) for part in read_arrays(path, ("x", "y")))
+    x, y = (at_least_two_axes(part) for part in read_arrays(path, ("x", "y")))
     if x.ndim not in (2, 3, 4) or y.ndim != 2 or len(x) != len(y) or not x.size or not y.size:
         raise LbnnError(
             f"x {x.shape} must be [n, inputs], [n, channels, length] or [n, channels, height, width], "
             f"and y {y.shape} [n] or [n, outputs]"
         )
-    good = _finite_rows(x) & _finite_rows(y)
+    good = finite_rows(x) & finite_rows(y)
     if not good.any():
         raise LbnnError("every row of x and y holds a NaN or an infinity")
     notes = () if good.all() else (f"{int((~good).sum())} rows with missing values left out",)
@@ -90,16 +92,11 @@ def _npz_table(path: Path, targets: Sequence[str], choice: Choice) -> Table:
     return Table(x[good], y[good], (), names, notes)
 
 
-def _npz_rows(path: Path) -> NewRows:
-    x = _at_least_two_axes(read_arrays(path, ("x",))[0])
-    good = _finite_rows(x)
-    notes = () if good.all() else (f"{int((~good).sum())} rows with missing values left out",)
-    return NewRows(x[good], good, None, notes)
-
-
-def _at_least_two_axes(part: Floats) -> Floats:
+def at_least_two_axes(part: Floats) -> Floats:
+    """A column for what is a row of numbers."""
     return part[:, None] if part.ndim == 1 else part
 
 
-def _finite_rows(part: Floats) -> Any:
+def finite_rows(part: Floats) -> Any:
+    """Which rows hold no NaN and no infinity."""
     return np.isfinite(part).all(axis=tuple(range(1, part.ndim)))

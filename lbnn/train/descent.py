@@ -2,7 +2,7 @@
 
 A step calls the model the user passed (DistributedDataParallel and torch.compile need that), but reads the KL from the
 module inside, with a generator that every process seeds alike. Each process scales its part of a batch so that the
-averaged gradient is that of the whole batch.
+averaged gradient is that of the whole batch, or its sum where processes add up the gradients themselves.
 """
 
 from __future__ import annotations
@@ -140,12 +140,14 @@ class Descent:
         """Gradients of NLL and Gaussian KL in closed form; autograd goes through the layers only."""
         with flat.variances():
             moments = _as_moments(self.model(x))
-            nll, per_row, backward = self._nll(moments, y, whole)
+            nll, per_row, backward = self._nll(moments, y, whole if self.source.cuts else whole * self.processes.world)
             prior = self.elbo.prior
             kl = flat.gaussian_kl(prior) if isinstance(prior, Gaussian) else self.elbo.flat_kl(flat)
             weight = self._weight(whole, per_row)
-            values = self._finite(nll, kl, weight, moments, y, number)
             backward()
+        nll = nll.detach()
+        self.processes.add_up([flat.of_data, *(p.grad for p in flat.others if p.grad is not None), nll])
+        values = self._finite(nll, kl, weight, moments, y, number)
         flat.finish(prior if isinstance(prior, Gaussian) else None, weight)
         if isinstance(kl, Tensor) and weight > 0.0:
             (weight * kl).backward()  # type: ignore[no-untyped-call]
@@ -178,8 +180,16 @@ class Descent:
         weight = self._weight(whole, per_row)
         values = self._finite(nll, kl, weight, moments, y, number)
         (nll + weight * kl).backward()  # type: ignore[no-untyped-call]
-        self._move(list(unwrap(self.model).parameters()))
+        parameters: list[Tensor] = list(unwrap(self.model).parameters())
+        self._average([p.grad for p in parameters if p.grad is not None])
+        self._move(parameters)
         return values
+
+    def _average(self, gradients: list[Tensor]) -> None:
+        """What DistributedDataParallel would do."""
+        if self.processes.shares:
+            self.processes.add_up(gradients)
+            torch._foreach_div_(gradients, float(self.processes.world))
 
     def _finite(
         self, nll: Tensor, kl: Tensor | float, weight: float, moments: Moments[Tensor], y: Tensor, number: int

@@ -2,7 +2,8 @@
 
 Validation compares epochs on the same points; the weights of the best epoch are put back at the end, also where Ctrl-C
 is that end. Then `interrupted` of the result is True, and a loop over trainings has to look at it. In the first epoch
-there is nothing to keep yet, and Ctrl-C is a KeyboardInterrupt as elsewhere.
+there is nothing to keep yet, and Ctrl-C is a KeyboardInterrupt as elsewhere. Where many processes train together, the
+end of one is to the others what Ctrl-C is.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from lbnn.train.descent import Descent, Elbo, default_loss
 from lbnn.train.flat import flattened
 from lbnn.train.optimizer import OptimizerLike, as_optimizer
 from lbnn.train.priors import Prior, Schedule, as_prior
-from lbnn.train.processes import device_of, processes_of, seeded
+from lbnn.train.processes import PeerLost, device_of, in_step, seeded
 from lbnn.train.progress import epoch_bar
 from lbnn.train.rates import RateSchedule, as_rate
 from lbnn.train.result import Epoch, FitResult
@@ -58,8 +59,13 @@ def fit(
     check_counts(epochs=epochs, steps_per_epoch=steps_per_epoch, kl_samples=kl_samples, validate_every=validate_every)
     check_patience(patience, validation)
     start, best, rate = time.perf_counter(), Best(unwrap(model), patience), as_rate(lr_schedule, optimizer, validation)
-    with seeded(seed, device_of(best.model)) as generators, flattened(model) as flat, logits_only(best.model):
-        source = as_source(data, batch_size, steps_per_epoch, generators.data, processes_of(model))
+    with (
+        seeded(seed, device_of(best.model)) as generators,
+        flattened(model) as flat,
+        in_step(model) as processes,
+        logits_only(best.model),
+    ):
+        source = as_source(data, batch_size, steps_per_epoch, generators.data, processes)
         elbo = Elbo(loss or default_loss(best.model), as_prior(prior), kl_weight, kl_samples, generators.kl)
         chosen = as_optimizer(optimizer, best.model, flat, lr, weight_decay, decay_rho)
         step = compiled_step(best.model, flat, chosen, elbo.loss, elbo.prior, clip_norm) if compile else None
@@ -95,7 +101,7 @@ def _until_interrupted(
     history: list[Epoch] = []
     try:
         _watch(records, history, best, show, on_epoch)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, PeerLost):
         if not history:
             raise
         return history, True

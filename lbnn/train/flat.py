@@ -25,7 +25,10 @@ LOWEST_RHO = -80.0
 
 
 class FlatPosterior:
-    """Vectors of means and rhos, their gradients, and the variances that layers read in a step."""
+    """Vectors of means and rhos, their gradients, and the variances that layers read in a step.
+
+    Until `finish`, all that the data say is in `of_data`, the gradients to means and variances.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self.pairs = [(mu, rho) for _, mu, rho in named_gaussians(model)]
@@ -36,8 +39,9 @@ class FlatPosterior:
         count = len(self.mu)
         self.gradient = torch.zeros(
             3 * count, dtype=self.mu.dtype, device=self.mu.device
-        )  # to mu, rho and the variances
-        self.mu.grad, self.rho.grad, self.to_var = torch.split(self.gradient, count)
+        )  # to mu, the variances and rho
+        self.mu.grad, self.to_var, self.rho.grad = torch.split(self.gradient, count)
+        self.of_data = self.gradient[: 2 * count]
         self.bounded, self.sigma, self.var = (torch.empty_like(self.mu.detach()) for _ in range(3))
         self.others = [p for p in _strangers(model, self.pairs) if p.requires_grad]
         self._share()

@@ -24,6 +24,7 @@ from lbnn.model.file import save
 from lbnn.model.inputs import KEY_OF_RANGE, range_of
 from lbnn.train import metrics
 from lbnn.train.datafile import FEWEST_ROWS, file_sha256, read_table
+from lbnn.train.processes import PeerLost, joined_processes
 from lbnn.train.recipe import Recipe, predict_in_parts, recipe_for, train_network
 from lbnn.train.result import FitResult
 from lbnn.train.splits import folds, held_out, others
@@ -83,7 +84,10 @@ def _cross_validated(model: bnn.Sequential, history: FitResult, table: Table, re
     """Every row predicted by a network that was fitted to the other folds; Ctrl-C leaves out what is not done."""
     parts, done = folds(table, FOLDS, seed), []
     for part in [] if history.interrupted else parts:
-        network, past = _fitted(table.rows(others(table, part)), recipe, seed)
+        try:
+            network, past = _fitted(table.rows(others(table, part)), recipe, seed)
+        except (KeyboardInterrupt, PeerLost):  # in the first epoch
+            break
         if past.interrupted:
             break
         done.append(predict_in_parts(network, torch.from_numpy(table.x[part])))
@@ -97,13 +101,19 @@ def _cross_validated(model: bnn.Sequential, history: FitResult, table: Table, re
 
 def metadata(table: Table, trained: Trained) -> dict[str, Any]:
     """What the model file says about itself: its inputs in order and their ranges, and its scores."""
+    return described(table.columns, table.targets, len(table), range_of(table.x)) | {"test": plain_scores(trained)}
+
+
+def described(
+    columns: Sequence[Column], targets: Sequence[str], rows: int, input_range: list[list[float]]
+) -> dict[str, Any]:
+    """What a model file says of the table that it was trained on."""
     return {
-        "inputs": list(table.inputs),
-        "columns": [{"name": column.name, "categories": list(column.levels)} for column in table.columns],
-        "targets": list(table.targets),
-        "rows": len(table),
-        KEY_OF_RANGE: range_of(table.x),
-        "test": plain_scores(trained),
+        "inputs": [name for column in columns for name in column.inputs],
+        "columns": [{"name": column.name, "categories": list(column.levels)} for column in columns],
+        "targets": list(targets),
+        "rows": rows,
+        KEY_OF_RANGE: input_range,
     }
 
 
@@ -158,45 +168,61 @@ class Job:
     seed: int = 0
     test_share: float | None = None
     force: bool = False
+    stream: bool | None = None
     recipe: Mapping[str, Any] = field(default_factory=dict)
 
 
 def train_file(job: Job, say: Callable[[str], None]) -> dict[str, Any]:
     """The command: reads, trains, and writes the model and a picture beside it; returns what it found."""
-    if job.out.suffix == ".png":
-        raise LbnnError(f"{job.out} is a picture; name a file for the model, such as model.pt")
-    refuse_unwritable(job.out, job.force)
-    drawing = job.out.with_suffix(".png")
-    refuse_unwritable(drawing, job.force)
+    check_places(job)
     table = read_table(job.data, job.targets or None, choice=job.choice)
     say(describe(table))
     if table.x.ndim == 2:
         torch.set_num_threads(1)  # layers this small only wait for each other on several
     trained = train_regression(table, job.seed, job.test_share, **job.recipe)
-    say(_summary(trained))
-    about = metadata(table, trained) | _origin(job, table)
-    files = [save(trained.model, job.out, table.x.shape[1:], metadata=about), *_drawn(trained, table, drawing)]
+    say(summary_lines(trained))
+    about = metadata(table, trained) | origin(job, list(job.targets) if table.columns else list(table.targets))
+    return written(job, trained, about, table.x.shape[1:], say)
+
+
+def check_places(job: Job) -> None:
+    """Refuses what could not be written at the end."""
+    if job.out.suffix == ".png":
+        raise LbnnError(f"{job.out} is a picture; name a file for the model, such as model.pt")
+    if joined_processes().rank == 0:
+        refuse_unwritable(job.out, job.force)
+        refuse_unwritable(job.out.with_suffix(".png"), job.force)
+
+
+def written(
+    job: Job, trained: Trained, about: dict[str, Any], shape: tuple[int, ...], say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Writes the model and the picture; what the command found. Of many processes the first one writes."""
+    files = _files(trained, job.out, about, shape) if joined_processes().rank == 0 else []
     say("\n".join(map(str, files)))
     history = trained.history
     ended = {"epochs": len(history.epochs), "best_epoch": history.best_epoch, "interrupted": history.interrupted}
     return {**about, **ended, "files": list(map(str, files))}
 
 
-def _origin(job: Job, table: Table) -> dict[str, Any]:
+def origin(job: Job, columns: list[str]) -> dict[str, Any]:
     """Which data the model comes from, and whether it predicts logarithms of its columns."""
-    columns = list(job.targets) if table.columns else list(table.targets)
     logarithm = {"log_target": True, "target_columns": columns} if job.choice.log_target else {}
     return {"data_sha256": file_sha256(job.data), **logarithm}
 
 
-def _drawn(trained: Trained, table: Table, path: Path) -> list[Path]:
-    """The picture, where matplotlib is here to draw it."""
-    return [picture(trained, table.targets, path)] if trained.test is not None and find_spec("matplotlib") else []
+def _files(trained: Trained, out: Path, about: dict[str, Any], shape: tuple[int, ...]) -> list[Path]:
+    """The model, and the picture where matplotlib is here to draw it."""
+    files = [save(trained.model, out, shape, metadata=about)]
+    if trained.test is not None and find_spec("matplotlib"):
+        files.append(picture(trained, about["targets"], out.with_suffix(".png")))
+    return files
 
 
-def _summary(trained: Trained) -> str:
+def summary_lines(trained: Trained, unit: str = "epochs") -> str:
+    """How long it took and what it is worth, for people."""
     history, scores = trained.history, trained.scores
-    done = f"trained for {len(history.epochs)} epochs in {history.seconds:.0f} s"
+    done = f"trained for {len(history.epochs)} {unit} in {history.seconds:.0f} s"
     if scores is None:
         return f"{done}; not scored"
     covered = ", ".join(f"{level:.0%} interval covers {share:.1%}" for level, share in scores.coverage.items())

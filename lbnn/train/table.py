@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -75,7 +76,7 @@ class Table:
 
 @dataclass(frozen=True)
 class NewRows:
-    """Rows to predict: the inputs of those without a missing value, which ones these are, and their targets.
+    """Some rows to predict: the inputs of those without a missing value, which ones these are, and their targets.
 
     `y` is NaN where a target is missing, and None if the file has no such columns.
     """
@@ -83,7 +84,6 @@ class NewRows:
     x: Floats
     whole: Any
     y: Floats | None
-    notes: tuple[str, ...]
 
 
 def describe(table: Table) -> str:
@@ -91,10 +91,14 @@ def describe(table: Table) -> str:
     shape = "x".join(map(str, table.x.shape[1:]))
     kinds = {1: f"{shape} inputs", 2: f"windows of {shape} (channels x length)", 3: f"images of {shape}"}
     names = f": {shortened(table.inputs)}" if table.columns else ""
-    lines = [f"{len(table)} rows, {kinds[table.x.ndim - 1]}{names}"]
-    lines += [
+    lines = [f"{len(table)} rows, {kinds[table.x.ndim - 1]}{names}", *categories(table.columns)]
+    return "\n".join([*lines, *table.notes, f"target: {shortened(table.targets)}"])
+
+
+def categories(columns: Sequence[Column]) -> list[str]:
+    """A line for each category."""
+    return [
         f"category {short(column.name)}: {len(column.levels)} values, {shortened(column.levels)}"
-        for column in table.columns
+        for column in columns
         if column.levels
     ]
-    return "\n".join([*lines, *table.notes, f"target: {shortened(table.targets)}"])

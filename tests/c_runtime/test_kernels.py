@@ -442,8 +442,10 @@ def test_leaky_relu_clamped_accepts_a_certain_value(kernels: Kernels) -> None:
     assert np.isfinite(mean).all() and np.isfinite(var).all() and mean[0] == 0 and var[0] == 0
 
 
-def test_leaky_relu_point(kernels: Kernels) -> None:
-    x = random(77)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_leaky_relu_point(kernels: Kernels, sign: int) -> None:
+    """With both signs each element is negative once: the first and the last too."""
+    x = sign * random(77)
     expected = np.where(x < 0, np.float32(0.1) * x, x)
     kernels("lbnn_leaky_relu_point", x, len(x), 0.1)
     np.testing.assert_array_equal(x, expected)

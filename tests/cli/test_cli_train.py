@@ -8,7 +8,7 @@ import pytest
 
 from lbnn.cli.main import main
 from lbnn.model.file import read_model
-from lbnn.train import regression
+from lbnn.train import large, regression
 from lbnn.train.table import Column, Table
 
 
@@ -114,7 +114,7 @@ def test_every_option_reaches_the_training(run, tmp_path):
 def test_options_mean_what_they_say(monkeypatch, run, tmp_path):
     """What the recipe, the choice and the split get."""
     seen = {}
-    monkeypatch.setattr(regression, "train_file", lambda job, say: seen.update(job=job) or {"interrupted": False})
+    monkeypatch.setattr(large, "train_any_size", lambda job, say: seen.update(job=job) or {"interrupted": False})
     assert run("d.csv", "--target", "a,b", "--time", "t", "--drop", "u,v", "--lr", "0.5", "--seed", "3")[0] == 0
     job = seen["job"]
     assert job.targets == ("a,b",) and job.choice.time == "t" and job.choice.drop == ("u", "v") and job.seed == 3

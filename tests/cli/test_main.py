@@ -12,7 +12,7 @@ from lbnn.cli.program import COMMANDS, cli
 from places import ROOT
 from shell import fails_in_one_line, run
 
-SHARED = {"__init__", "__main__", "main", "ending", "program", "command"}
+SHARED = {"__init__", "__main__", "main", "ending", "program", "command", "ranks"}
 
 
 def test_every_module_is_a_command_of_the_table_or_belongs_to_one():

@@ -1,4 +1,4 @@
-"""Trains one small network from three data sources, alone or as one of two processes: ddp_train.py FOLDER RANK."""
+"""Trains small networks from three data sources, alone or as one of two processes: ddp_train.py FOLDER RANK."""
 
 import json
 import sys
@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from lbnn import nn as bnn
 from lbnn.train.fit import fit
+from lbnn.train.processes import Processes, joined
 
 
 def data(rows: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -41,13 +42,24 @@ SOURCES: dict[str, Any] = {
 }
 
 
-def train(source: str) -> dict[str, Any]:
+WAYS = ("wrapped", "joined", "joined, layer by layer", "joined, with a sampled prior")
+"""By DistributedDataParallel, or by lbnn itself: as two vectors, or layer by layer where a Gaussian is not trained."""
+
+
+def train(source: str, way: str) -> dict[str, Any]:
     """The history and the final weights."""
-    torch.manual_seed(0)
+    many = dist.is_initialized()
+    torch.manual_seed(dist.get_rank() if many else 0)  # all begin with the weights of the first nevertheless
     model = bnn.Sequential(bnn.Linear(1, 4), bnn.LeakyReLU(0.1), bnn.Linear(4, 1)).double()
-    wrapped = DistributedDataParallel(model) if dist.is_initialized() else model
+    model[2].bias_mu.requires_grad_("layer by layer" not in way)
+    wrapped = DistributedDataParallel(model) if many and way == "wrapped" else model
     batches, options = SOURCES[source]()
-    result = fit(wrapped, batches, epochs=6, validation=data(50, 2), patience=3, progress=False, **options)
+    prior = "spike_slab" if "prior" in way else "gaussian"
+    processes = Processes(dist.get_rank(), 2, dist.group.WORLD) if many and way != "wrapped" else Processes()
+    with joined(processes):
+        result = fit(
+            wrapped, batches, epochs=6, validation=data(50, 2), patience=3, progress=False, prior=prior, **options
+        )
     flat = torch.cat([p.detach().flatten() for p in model.parameters()])
     validation = [value for _, value in result.validation]
     weight = [e.kl_weight for e in result.epochs]
@@ -57,6 +69,6 @@ def train(source: str) -> dict[str, Any]:
 if __name__ == "__main__":
     folder, rank = Path(sys.argv[1]), int(sys.argv[2])
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
-    histories = {source: train(source) for source in SOURCES}
+    histories = {f"{source}, {way}": train(source, way) for source in SOURCES for way in WAYS}
     (folder / f"rank{rank}.json").write_text(json.dumps(histories))
     dist.destroy_process_group()

@@ -11,7 +11,7 @@ from places import ROOT
 
 FUNCTIONS = ("cat", "compile", "export", "fit", "from_torch", "load", "read_model", "save", "softmax_moments")
 MODULES = ("class_metrics", "class_plots", "losses", "metrics", "montecarlo", "nn", "plots", "priors")
-ESTIMATORS = ("Regressor",)
+ESTIMATORS = ("Classifier", "Regressor")
 
 
 def fresh(script, *words):
@@ -103,10 +103,11 @@ def test_every_import_that_a_page_writes_works():
 MISSING = "sys.modules['sklearn'] = None\n"
 
 
-@pytest.mark.parametrize("use", ["lbnn.Regressor", "from lbnn import Regressor"])
+@pytest.mark.parametrize("use", ["lbnn.Regressor", "from lbnn import Classifier"])
 def test_an_estimator_without_scikit_learn_says_in_one_line_what_to_install(use):
     script = f"{MISSING}try:\n    {use}\nexcept lbnn.LbnnError as error:\n    print(error)"
-    assert fresh(script) == "lbnn.Regressor needs scikit-learn 1.6 or newer: pip install 'lbnn[sklearn]'\n"
+    name = use.split()[-1].removeprefix("lbnn.")
+    assert fresh(script) == f"lbnn.{name} needs scikit-learn 1.6 or newer: pip install 'lbnn[sklearn]'\n"
 
 
 def test_everything_else_does_without_it():

@@ -5,7 +5,8 @@ import pytest
 
 from lbnn.base.errors import LbnnError
 from lbnn.train.csvfile import CsvFormat
-from lbnn.train.datafile import read_rows, read_table
+from lbnn.train.datafile import read_table
+from lbnn.train.newrows import RowReader
 from lbnn.train.table import Choice, Column
 
 
@@ -113,12 +114,13 @@ def test_columns_of_an_npz_cant_be_chosen(tmp_path):
 def test_new_rows_keep_their_place_and_may_lack_the_target(tmp_path):
     columns = (Column("b"), Column("site", ("roof", "yard")))
     path = csv_file(tmp_path, "site,b,y\nroof,1,2\nyard,,3\nattic,4,\n")
-    rows = read_rows(path, columns, ("y",), CsvFormat())
+    reader = RowReader(path, columns, ("y",), CsvFormat())
+    (rows,) = reader
     assert rows.whole.tolist() == [True, False, True] and rows.x.tolist() == [[1, 1, 0], [4, 0, 0]]
-    assert rows.y[0, 0] == 2 and np.isnan(rows.y[1, 0]) and any("attic" in note for note in rows.notes)
-    assert read_rows(path, columns, ("z",), CsvFormat()).y is None
+    assert rows.y[0, 0] == 2 and np.isnan(rows.y[1, 0]) and any("attic" in note for note in reader.notes)
+    assert [rows.y for rows in RowReader(path, columns, ("z",), CsvFormat())] == [None]
 
 
 def test_without_columns_of_its_own_a_model_takes_those_of_the_file(tmp_path):
-    rows = read_rows(csv_file(tmp_path, PLAIN), (), ("y",), CsvFormat())
+    (rows,) = RowReader(csv_file(tmp_path, PLAIN), (), ("y",), CsvFormat())
     assert rows.x.tolist() == [[1, 2, 9], [4, 5, 7], [7, 7, 8]] and rows.y[:, 0].tolist() == [3, 6, 5]

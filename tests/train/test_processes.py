@@ -1,4 +1,4 @@
-"""DistributedDataParallel over two gloo processes trains as one process does."""
+"""Two gloo processes, wrapped by DistributedDataParallel or joined by lbnn, train as one process does."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ddp_train import SOURCES, train
+from ddp_train import SOURCES, WAYS, train
 from places import ROOT, TESTS
 
 LOOPBACK = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
@@ -29,14 +29,16 @@ def ranks(tmp_path_factory) -> list[dict]:
     return [json.loads((out / f"rank{rank}.json").read_text()) for rank in (0, 1)]
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_two_processes_get_the_losses_and_weights_of_one(ranks, source):
+def test_two_processes_get_the_losses_and_weights_of_one(ranks, source, way):
     """In float64, where only the order of the sums differs: to a relative 1e-9."""
-    alone = train(source)
+    alone = train(source, way)
     for name, values in alone.items():
-        assert ranks[0][source][name] == pytest.approx(values, rel=1e-9, abs=1e-12), name
+        assert ranks[0][f"{source}, {way}"][name] == pytest.approx(values, rel=1e-9, abs=1e-12), name
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_both_processes_hold_the_same_model_and_history(ranks, source):
-    assert ranks[0][source] == ranks[1][source]
+def test_both_processes_hold_the_same_model_and_history(ranks, source, way):
+    assert ranks[0][f"{source}, {way}"] == ranks[1][f"{source}, {way}"]
