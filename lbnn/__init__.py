@@ -15,17 +15,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lbnn import nn
+    from lbnn.base.classes import Classes
     from lbnn.base.moments import Moments
     from lbnn.convert.from_torch import from_torch
     from lbnn.exporters import export
     from lbnn.exporters.compiled import compile
     from lbnn.model.file import load, read_model, save
     from lbnn.nn import cat
-    from lbnn.train import losses, metrics, montecarlo, plots, priors
+    from lbnn.nn.heads import softmax_moments
+    from lbnn.train import class_metrics, class_plots, losses, metrics, montecarlo, plots, priors
+    from lbnn.train.classifier import Classifier as Classifier
     from lbnn.train.fit import fit
     from lbnn.train.regressor import Regressor as Regressor
 
 _HOMES = {
+    "Classes": "lbnn.base.classes",
     "Moments": "lbnn.base.moments",
     "cat": "lbnn.nn",
     "compile": "lbnn.exporters.compiled",
@@ -35,8 +39,11 @@ _HOMES = {
     "load": "lbnn.model.file",
     "read_model": "lbnn.model.file",
     "save": "lbnn.model.file",
+    "softmax_moments": "lbnn.nn.heads",
 }
 _MODULES = {
+    "class_metrics": "lbnn.train.class_metrics",
+    "class_plots": "lbnn.train.class_plots",
     "losses": "lbnn.train.losses",
     "metrics": "lbnn.train.metrics",
     "montecarlo": "lbnn.train.montecarlo",
@@ -44,14 +51,17 @@ _MODULES = {
     "plots": "lbnn.train.plots",
     "priors": "lbnn.train.priors",
 }
-_ESTIMATORS = {"Regressor": "lbnn.train.regressor"}
+_ESTIMATORS = {"Classifier": "lbnn.train.classifier", "Regressor": "lbnn.train.regressor"}
 """What needs scikit-learn: not in `__all__`, so that `from lbnn import *` does without it."""
 
 __all__ = [
+    "Classes",
     "LbnnError",
     "Moments",
     "__version__",
     "cat",
+    "class_metrics",
+    "class_plots",
     "compile",
     "export",
     "fit",
@@ -65,6 +75,7 @@ __all__ = [
     "priors",
     "read_model",
     "save",
+    "softmax_moments",
 ]
 
 

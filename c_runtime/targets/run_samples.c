@@ -1,7 +1,8 @@
 /* Runs a model over a file of samples: inputs.bin -> outputs.bin, both plain 32-bit words.
  *
  * The model is named on the command line: -include NAME.h -DLBNN_MODEL=NAME -DLBNN_MODEL_UPPER=NAME_IN_UPPER_CASE, and
- * -DLBNN_INPUT_VARIANCE where its predict takes one.
+ * -DLBNN_INPUT_VARIANCE where its predict takes one. -DLBNN_CLASSIFY runs its classify instead: probabilities in place
+ * of means, and the four words of its decision in place of variances.
  *   inputs.bin:  for each sample the input, then the input variance if the model takes one
  *   outputs.bin: the timer ticks of an empty call; then for each sample status, ticks, bytes of stack, mean, variance
  */
@@ -11,10 +12,17 @@
 
 #define LBNN_JOIN_(a, b) a##b
 #define LBNN_JOIN(a, b)  LBNN_JOIN_(a, b)
-#define PREDICT          LBNN_JOIN(LBNN_MODEL, _predict)
 #define INPUT_LEN        LBNN_JOIN(LBNN_MODEL_UPPER, _INPUT_LEN)
 #define OUTPUT_LEN       LBNN_JOIN(LBNN_MODEL_UPPER, _OUTPUT_LEN)
 #define WORK_LEN         LBNN_JOIN(LBNN_MODEL_UPPER, _WORK_LEN)
+
+#ifdef LBNN_CLASSIFY
+#define PREDICT       LBNN_JOIN(LBNN_MODEL, _classify)
+#define SECOND_RESULT LBNN_JOIN(LBNN_MODEL, _decision) second[1]
+#else
+#define PREDICT       LBNN_JOIN(LBNN_MODEL, _predict)
+#define SECOND_RESULT float second[OUTPUT_LEN]
+#endif
 
 #ifdef LBNN_INPUT_VARIANCE
 #define INPUTS          2
@@ -32,7 +40,7 @@ static struct {
     uint32_t ticks;
     uint32_t stack;
     float    mean[OUTPUT_LEN];
-    float    variance[OUTPUT_LEN];
+    SECOND_RESULT;
 } record;
 
 /* Volatile, and called from one place, so that the empty call and the real one are made by the same instructions. */
@@ -44,7 +52,7 @@ static __attribute__((noinline)) void timed_call(void)
     predict_function *const call = function;
     lbnn_paint_stack();
     const uint32_t start = lbnn_timer_ticks();
-    record.status = (int32_t)call(INPUT_ARGUMENTS, record.mean, record.variance, work);
+    record.status = (int32_t)call(INPUT_ARGUMENTS, record.mean, record.second, work);
     __asm volatile("" ::: "memory");
     record.ticks = lbnn_timer_ticks() - start;
     record.stack = lbnn_used_stack();

@@ -82,7 +82,7 @@ class _UnicornImage:
         machine = UnicornMachine(self.linked.elf, self.core)
         machine.charge_calls_to(self.model.predict)
         inputs = [machine.alloc(self.model.input_len) for _ in samples]
-        outputs = [machine.alloc(self.model.output_len) for _ in range(2)]
+        outputs = [machine.alloc(length) for length in (self.model.output_len, self.model.second_len)]
         painted = painted_work(self.model)
         guard = machine.alloc(painted.size, painted.dtype)
         machine.write(guard, painted)
@@ -115,7 +115,7 @@ class _UnicornImage:
             record["status"] = machine.call(model.predict, *arguments)
             instructions[index] = machine.instructions - before
             record["mean"] = machine.read(mean, model.output_len)
-            record["variance"] = machine.read(variance, model.output_len)
+            record["variance"] = machine.read(variance, model.second_len)
         return records, instructions
 
     def _lines(self, machine: UnicornMachine) -> dict[int, int]:

@@ -11,6 +11,9 @@ import numpy as np
 
 _FLOAT: np.dtype[Any] = np.dtype("<f4")
 
+DECISION_WORDS = 4
+"""Of NAME_decision: label, entropy, mutual information, unsure."""
+
 
 @dataclass(frozen=True)
 class GeneratedModel:
@@ -26,6 +29,12 @@ class GeneratedModel:
     work_len: int
     input_variance: bool
     element: np.dtype[Any] = _FLOAT
+    classifies: bool = False  # run NAME_classify instead: probabilities for means, a decision for variances
+
+    @property
+    def second_len(self) -> int:
+        """Words of the second result: a variance for each mean, or a decision."""
+        return DECISION_WORDS if self.classifies else self.output_len
 
     @property
     def work_bytes(self) -> int:
@@ -46,7 +55,7 @@ class GeneratedModel:
     @property
     def predict(self) -> str:
         """The C function that predicts."""
-        return f"{self.name}_predict"
+        return f"{self.name}_{'classify' if self.classifies else 'predict'}"
 
     @property
     def weight_pattern(self) -> str:
@@ -57,10 +66,11 @@ class GeneratedModel:
     def driver_flags(self) -> tuple[str, ...]:
         """Tells c_runtime/targets/run_samples.c which model it runs."""
         flags = ("-include", f"{self.name}.h", f"-DLBNN_MODEL={self.name}", f"-DLBNN_MODEL_UPPER={self.name.upper()}")
-        return (*flags, "-DLBNN_INPUT_VARIANCE") if self.input_variance else flags
+        chosen = {"-DLBNN_INPUT_VARIANCE": self.input_variance, "-DLBNN_CLASSIFY": self.classifies}
+        return (*flags, *(flag for flag, wanted in chosen.items() if wanted))
 
     @property
     def record(self) -> np.dtype[np.void]:
         """What c_runtime/targets/run_samples.c writes for a sample."""
         words = [("status", "<i4"), ("ticks", "<u4"), ("stack", "<u4")]
-        return np.dtype([*words, ("mean", "<f4", (self.output_len,)), ("variance", "<f4", (self.output_len,))])
+        return np.dtype([*words, ("mean", "<f4", (self.output_len,)), ("variance", "<f4", (self.second_len,))])

@@ -46,7 +46,7 @@ class _HostImage:
     def run(self, samples: Sequence[Floats], profile: bool) -> DeviceResult:
         predict: Callable[..., int] = getattr(ctypes.CDLL(str(self.library)), self.model.predict)
         records = np.zeros(len(samples[0]), self.model.record)
-        mean, variance = np.zeros((2, self.model.output_len), np.float32)
+        mean, variance = (np.zeros(n, np.float32) for n in (self.model.output_len, self.model.second_len))
         painted = painted_work(self.model)
         for index, record in enumerate(records):
             buffers = (*(array[index] for array in samples), mean, variance, painted[GUARD:])

@@ -20,6 +20,7 @@ from lbnn.base.arrays import Array
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.ops import Op, Shape, Use
+from lbnn.ops.heads import find_head
 from lbnn.ops.limits import check_held, check_numbers, check_size
 
 Param = Moments[Array] | Array
@@ -63,10 +64,13 @@ class Graph:
     input: Value
     nodes: tuple[Node, ...]
     output: str
+    head: str | None = None  # what makes classes of the output, in lbnn.ops.heads
 
     def __post_init__(self) -> None:
         if self.output not in self.values:
             raise LbnnError(f"graph {self.name!r}: its output {self.output!r} is not one of its values")
+        if self.head is not None:
+            find_head(self.head).check(self.values[self.output].shape)
 
     @cached_property
     def values(self) -> dict[str, Value]:
@@ -101,7 +105,8 @@ class Graph:
         """A listing: one line a node."""
         width = max((len(name) for name in self.values), default=0)
         lines = [f"{node.name:{width}} = {node} : {self.values[node.name]}" for node in self.nodes]
-        head = f"{self.name}(input: {self.input}) -> {self.output}"
+        result = self.output if self.head is None else f"{self.head}({self.output})"
+        head = f"{self.name}(input: {self.input}) -> {result}"
         return "\n".join([head, *(f"  {line}" for line in lines)])
 
 
@@ -188,9 +193,9 @@ class GraphBuilder:
         self.nodes.append(node)
         return node.name
 
-    def finish(self, output: str) -> Graph:
-        """The graph whose result is `output`."""
-        return Graph(self.name, self.input, tuple(self.nodes), output)
+    def finish(self, output: str, head: str | None = None) -> Graph:
+        """The graph whose result is `output`, read by `head`."""
+        return Graph(self.name, self.input, tuple(self.nodes), output, head)
 
     def unique(self, name: str) -> str:
         """`name`, or the first of name_2, name_3, ... that is free."""
@@ -233,4 +238,4 @@ def rebuild(graph: Graph, nodes: Iterable[Node], output: str | None = None, rand
         else:
             builder.add(node.name, node.op, inputs, node.attrs, node.params)
     output = graph.output if output is None else output
-    return builder.finish(unlifted.get(output, output))
+    return builder.finish(unlifted.get(output, output), graph.head)

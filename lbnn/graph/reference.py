@@ -7,12 +7,15 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from lbnn import ops
 from lbnn.base.arrays import Array
+from lbnn.base.classes import Classes
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph, Node, rebuild
 from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
+from lbnn.ops.heads import find_head
 from lbnn.ops.tail import numpy_tail_moments
 
 
@@ -59,6 +62,52 @@ class NumpyNamespace:
     def minimum(self, x: Array, bound: float) -> Array:
         """The smaller one."""
         return np.minimum(x, bound)
+
+    def maximum(self, x: Array, bound: float) -> Array:
+        """The larger one."""
+        return np.maximum(x, bound)
+
+    def exp(self, x: Array) -> Array:
+        """Exponential."""
+        return np.exp(x)
+
+    def log(self, x: Array) -> Array:
+        """Logarithm."""
+        return np.log(x)
+
+    def normal_cdf(self, x: Array) -> Array:
+        """P(Z < x)."""
+        below: Array = ndtr(x)
+        return below
+
+    def sum_last(self, x: Array) -> Array:
+        """Sum along the last axis."""
+        total: Array = x.sum(-1, keepdims=True)
+        return total
+
+    def max_last(self, x: Array) -> Array:
+        """Largest along the last axis."""
+        largest: Array = x.max(-1, keepdims=True)
+        return largest
+
+    def min_last(self, x: Array) -> Array:
+        """Smallest along the last axis."""
+        smallest: Array = x.min(-1, keepdims=True)
+        return smallest
+
+    def drop_last(self, x: Array) -> Array:
+        """Without the last axis."""
+        return x[..., 0]
+
+    def knots(self, x: Array, numbers: tuple[float, ...]) -> Array:
+        """x times each number, along a new axis."""
+        spread: Array = x[:, None] * np.array(numbers)[:, None]
+        return spread
+
+    def sum_knots(self, x: Array) -> Array:
+        """Sum along that axis."""
+        total: Array = x.sum(1)
+        return total
 
     def leaky_relu(self, x: Array, slope: float) -> Array:
         """The plain function."""
@@ -161,3 +210,8 @@ def predict(graph: Graph, mean: Any, var: Any = None, values: dict[str, Any] | N
     if not isinstance(out, Moments):
         out = Moments(out, np.zeros(batch))
     return Moments(np.broadcast_to(out.mean, batch), np.broadcast_to(out.var, batch))
+
+
+def classify(graph: Graph, result: Moments[Array]) -> Classes[Array] | None:
+    """What the graph's head makes of its result, or None without a head."""
+    return None if graph.head is None else find_head(graph.head).formula(NUMPY, result)

@@ -14,7 +14,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.files import refuse_unwritable
 from lbnn.base.moments import Moments
 from lbnn.measure.evaluation import table_for
-from lbnn.measure.labels import target_names
+from lbnn.measure.labels import refuse_classes, target_names
 from lbnn.model.file import load, read_model, save
 from lbnn.train.calibration import KEY, Calibration, calibrate
 from lbnn.train.csvfile import CsvFormat
@@ -37,6 +37,7 @@ def calibrate_file(
     if out is not None:
         refuse_unwritable(out, force)
     model = read_model(path)
+    refuse_classes(model, "calibrate")
     table = table_for(model, data, target, form)
     if _is_training_data(model.metadata, data):
         raise LbnnError(f"{data} is what {path} was trained on; calibrate with rows that it has not seen")

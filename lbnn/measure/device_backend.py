@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lbnn.base.arrays import AnyArray
 from lbnn.base.temporary import temporary_folder
 from lbnn.device.devices import run_model
+from lbnn.device.results import DeviceResult
 from lbnn.exporters.c import COptions, footprint, lower
 from lbnn.exporters.c.folder import write_program
 from lbnn.measure.cost import Cost
-from lbnn.measure.parity import Outcome
+from lbnn.measure.parity import Answers, Outcome
 from lbnn.measure.samples import Samples
 from lbnn.model.file import Model
 
@@ -37,8 +40,23 @@ def run_device(
             for header in written.folder.glob("lbnn*.h"):
                 shutil.copy(runtime / header.name, header)
         result = run_model(device, written, inputs, spread)
+        decided = None
+        if program.graph.head is not None:
+            decided = run_model(device, replace(written, classifies=True), inputs, spread)
+    cost = device_cost(decided or result, footprint(program).weight_bytes)
+    return Outcome(*_answered(result), cost, None if decided is None else _decisions(decided))
+
+
+def _answered(result: DeviceResult) -> tuple[AnyArray, AnyArray]:
+    """Both results of every sample, NaN where the model refused it."""
     mean, var = (np.where(result.status[:, None] == 0, part, np.nan) for part in (result.mean, result.variance))
-    return Outcome(mean, var, device_cost(result, footprint(program).weight_bytes))
+    return mean, var
+
+
+def _decisions(result: DeviceResult) -> Answers:
+    """What NAME_classify gave: a decision is the words label, entropy, mutual information, unsure."""
+    probability, words = _answered(result)
+    return Answers(probability, words[:, 1], words[:, 2])
 
 
 def device_cost(result: Any, weight_bytes: int) -> Cost:

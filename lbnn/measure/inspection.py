@@ -74,6 +74,7 @@ class Inspection:
             "stack_bytes": need.stack_bytes,
             "work_bytes": need.work_bytes,
             "work_bytes_lower_bound": self.least_work_bytes,
+            "head": self.graph.head,
             "layers": [asdict(layer) for layer in self.layers],
             "parts": [found.as_plain() for found in parts.fits(need)],
         }
@@ -100,6 +101,8 @@ def show_inspection(found: Inspection) -> None:
     totals = ["total", "", "", thousands(found.parameters), thousands(found.footprint.macs)]
     title = f"{found.model.name}: input {found.graph.input}, sha256 {found.model.sha256[:12]}"
     print_table(("layer", "operator", "output", "Gaussians", "MACs"), [*rows, totals], title)
+    if found.graph.head is not None:
+        print(f"head:  {found.graph.head}, which makes classes of the output")
     need, bound = found.footprint, kilobytes(found.least_work_bytes)
     print(f"flash: {kilobytes(need.weight_bytes)} of weights and at most {kilobytes(need.code_bytes)} of code")
     print(f"RAM:   {kilobytes(need.work_bytes)} of work buffer (at least {bound})")

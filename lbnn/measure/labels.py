@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lbnn.base.errors import LbnnError
 from lbnn.model.file import Model
 from lbnn.model.inputs import input_scale, trained_range
 from lbnn.train.table import Table
@@ -64,3 +65,9 @@ def trained_scores(metadata: Mapping[str, Any]) -> dict[str, str]:
 def percent(share: float) -> str:
     """A share of one, for people."""
     return f"{100 * share:.1f} %"
+
+
+def refuse_classes(model: Model, command: str) -> None:
+    """Refuses a model with a head where only means and variances of a target are understood."""
+    if model.graph.head is not None:
+        raise LbnnError(f"{model.name} gives classes, which lbnn {command} does not know; call what lbnn.load gives")

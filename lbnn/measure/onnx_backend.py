@@ -5,8 +5,9 @@ from __future__ import annotations
 import onnxruntime as ort
 
 from lbnn.exporters.onnx import to_onnx
+from lbnn.exporters.onnx.file import CLASS_OUTPUTS
 from lbnn.graph.passes import prepare
-from lbnn.measure.parity import Outcome
+from lbnn.measure.parity import Answers, Outcome
 from lbnn.measure.samples import Samples
 from lbnn.model.file import Model
 
@@ -19,4 +20,6 @@ def run_onnx(model: Model, samples: Samples) -> Outcome:
     proto = to_onnx(graph, model.sha256).SerializeToString()
     session = ort.InferenceSession(proto, options, providers=["CPUExecutionProvider"])
     feeds = {"input": samples.mean} | ({} if samples.var is None else {"input_variance": samples.var})
-    return Outcome(*session.run(["mean", "variance"], feeds))
+    names = ["mean", "variance", *(() if graph.head is None else CLASS_OUTPUTS)]
+    mean, var, *classes = session.run(names, feeds)
+    return Outcome(mean, var, classes=Answers(*classes) if classes else None)

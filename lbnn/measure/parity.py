@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.exporters.c.dtypes.float32 import FLOAT32_DTYPE
 from lbnn.graph import Graph
-from lbnn.graph.reference import evaluate, predict
+from lbnn.graph.reference import classify, evaluate, predict
 from lbnn.graph.rounding import propagate
 from lbnn.measure.cost import Cost
 from lbnn.measure.samples import Samples
@@ -33,11 +33,22 @@ FLOAT32_TOLERANCE = FLOAT32_DTYPE.tolerance
 LEAST_VARIANCE = float(np.finfo(np.float32).tiny)
 """The smallest normal float32, also what means are measured by where they are smaller still."""
 
+CLASS_PARITY = 1e-5
+"""The largest error of a probability."""
+
 LAST_VARIANCE = 2.0 * LEAST_VARIANCE
 """C's exponential, and so the noise of a variance head, does not fall below 1.6e-38."""
 
 NO_DIGIT = 0.1
 """A larger bound excuses nothing: an answer without a single sure digit is none."""
+
+
+class Answers(NamedTuple):
+    """What a head made of a backend's own logits: probabilities [n, K], entropy and mutual information [n]."""
+
+    probability: AnyArray
+    entropy: AnyArray
+    epistemic: AnyArray
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,7 @@ class Outcome:
     mean: AnyArray
     var: AnyArray
     cost: Cost = field(default_factory=Cost)
+    classes: Answers | None = None  # of a model with a head
 
 
 Runner = Callable[[Model, Samples], Outcome]
@@ -87,11 +99,12 @@ class Verdict:
     var_bound: float = 0.0
     allowed: float = 0.0  # where an error comes nearest to what passes, or goes furthest beyond it
     excess: float = 0.0  # that error over `allowed`
+    class_error: float | None = None  # of what the head makes of the logits, if there is one
 
     @property
     def passed(self) -> bool:
         """No error is beyond what is allowed at its element; NaN always is."""
-        return self.excess <= 1.0
+        return self.excess <= 1.0 and (self.class_error is None or self.class_error <= CLASS_PARITY)
 
 
 def expect(graph: Graph, samples: Samples) -> Expected:
@@ -144,8 +157,11 @@ def judge(
     expected = expected or expect(model.graph, samples)
     outcome = runner(model, samples)
     verdict = _compare(name, outcome, expected, samples, tolerance, bounded)
+    verdict = replace(verdict, class_error=class_error(model.graph, outcome))
     if verdict.passed:
         return verdict
+    if verdict.excess <= 1.0:
+        return replace(verdict, departs_at=f"the head ({model.graph.head})")
     worst = int(verdict.worst[1:].split()[0])
     return replace(verdict, departs_at=departure(runner, model, samples[worst], tolerance, bounded))
 
@@ -171,6 +187,29 @@ def _compare(
         allowed=float(allowed[part, worst, element]),
         excess=float(excess[part, worst, element]),
     )
+
+
+def class_error(graph: Graph, outcome: Outcome) -> float | None:
+    """The largest error of probabilities, and of entropies over 1 + entropy; infinite where there are no numbers.
+
+    The reference makes classes of the backend's own logits: those have been compared, and large ones would make any
+    rounding of them an error of 1 here.
+    """
+    rows = np.isfinite(outcome.mean).all(axis=1) & np.isfinite(outcome.var).all(axis=1)
+    logits = Moments(*(np.asarray(part, np.float64)[rows] for part in (outcome.mean, outcome.var)))
+    want = classify(graph, logits) if rows.any() else None
+    if want is None:
+        return None
+    if outcome.classes is None:
+        return np.inf
+    probability, entropy, epistemic = (np.asarray(part, np.float64)[rows] for part in outcome.classes)
+    gaps = (
+        np.abs(probability - want.probability).max(axis=1),
+        np.abs(entropy - want.entropy) / (1.0 + want.entropy),
+        np.abs(epistemic - want.epistemic) / (1.0 + want.entropy),
+    )
+    found = np.stack(gaps)
+    return float(np.where(np.isfinite(found), found, np.inf).max())
 
 
 def departure(runner: Runner, model: Model, sample: Samples, tolerance: float, bounded: bool = True) -> str:

@@ -20,7 +20,7 @@ from lbnn.base.files import growing_file, refuse_unwritable
 from lbnn.base.moments import Moments
 from lbnn.base.terminal import share_bar
 from lbnn.measure.backends import BACKENDS, choose_backends
-from lbnn.measure.labels import target_names
+from lbnn.measure.labels import refuse_classes, target_names
 from lbnn.measure.samples import Samples
 from lbnn.model.file import Model, read_model
 from lbnn.model.inputs import trained_range
@@ -63,6 +63,7 @@ def predict_file(
     refuse_unwritable(out, force)
     choose_backends([backend], "predict")
     model = read_model(path)
+    refuse_classes(model, "predict")
     reader = RowReader(data, trained_columns(model.metadata), trained_targets(model.metadata), form)
     calibration = read_calibration(model.metadata, _outputs(model))
     level, totals = _level(level, calibration), Totals()

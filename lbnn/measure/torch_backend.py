@@ -10,9 +10,10 @@ import torch
 from lbnn import ops
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, rebuild
-from lbnn.measure.parity import Outcome
+from lbnn.measure.parity import Answers, Outcome
 from lbnn.measure.samples import Samples
 from lbnn.model.file import Model
+from lbnn.nn.heads import class_moments
 from lbnn.ops.torch import compute
 
 
@@ -36,4 +37,12 @@ def run_torch(model: Model, samples: Samples) -> Outcome:
             values[node.name] = result if node.inputs else result.expand(len(samples), *result.shape)
     out = values[graph.output]
     mean, var = out if isinstance(out, Moments) else (out, torch.zeros_like(out))
-    return Outcome(mean.numpy(), var.numpy())
+    return Outcome(mean.numpy(), var.numpy(), classes=_answers(graph.head, Moments(mean, var)))
+
+
+@torch.no_grad()
+def _answers(head: str | None, logits: Moments[torch.Tensor]) -> Answers | None:
+    if head is None:
+        return None
+    found = class_moments(logits, head)
+    return Answers(found.probability.numpy(), found.entropy.numpy(), found.epistemic.numpy())

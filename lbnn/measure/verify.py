@@ -13,7 +13,7 @@ from lbnn.device.compilers import CompileError
 from lbnn.device.runs import OutOfMemory
 from lbnn.measure.backends import BACKENDS
 from lbnn.measure.conditioning import Conditioning
-from lbnn.measure.parity import Expected, Verdict, expect, judge
+from lbnn.measure.parity import CLASS_PARITY, Expected, Verdict, expect, judge
 from lbnn.measure.samples import Samples
 from lbnn.model.file import Model
 
@@ -92,7 +92,9 @@ def show_verdicts(
     rows: Sequence[Verdict], lacking: Mapping[str, str], title: str, conditioning: Conditioning | None = None
 ) -> None:
     """The table, why float32 can't keep the tolerance, the failures and what is missing."""
-    print_table(VERDICT_COLUMNS, [_cells(row) for row in rows], title)
+    headed = any(row.class_error is not None for row in rows)
+    columns = [*VERDICT_COLUMNS[:5], *(["class error"] if headed else []), *VERDICT_COLUMNS[5:]]
+    print_table(columns, [_cells(row, headed) for row in rows], title)
     if conditioning is not None:
         print(conditioning)
     for row in rows:
@@ -103,13 +105,16 @@ def show_verdicts(
 
 
 def _failure(row: Verdict) -> str:
-    """Which of the two ways to fail it is: an answer that is too far off, or none that is a number."""
+    """Which of the ways to fail it is: an answer that is too far off, classes that are, or none that is a number."""
+    if row.excess <= 1.0:
+        return f"a class error of {row.class_error:.2g}, beyond {CLASS_PARITY:g}"
     return f"beyond {row.allowed:.2g}" if row.finite else f"no finite answer to {row.worst}, float32 overflows"
 
 
-def _cells(row: Verdict) -> list[str]:
+def _cells(row: Verdict, headed: bool) -> list[str]:
     cost = row.cost
     sizes = (cost.code_bytes, cost.weight_bytes, cost.work_bytes, cost.stack_bytes)
     status = "ok" if row.passed else "fails"
     errors = [f"{number:.1e}" for number in (row.mean_error, row.mean_bound, row.var_error, row.var_bound)]
+    errors += [] if not headed else ["" if row.class_error is None else f"{row.class_error:.1e}"]
     return [row.backend, *errors, row.worst, status, thousands(cost.instructions), *map(kilobytes, sizes)]

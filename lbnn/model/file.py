@@ -22,7 +22,17 @@ from lbnn.base.version import __version__
 from lbnn.graph import INPUT, Graph, GraphBuilder, Node, Param
 from lbnn.model.network import TRAINED, Network, Step, build_layer
 from lbnn.model.params import NO_BIAS, exact, gaussian
-from lbnn.model.schema import FORMAT, MAX_NAME, VERSION, Saved, SavedNode, parse, plain, text
+from lbnn.model.schema import (
+    FIRST_VERSION,
+    FORMAT,
+    HEADED_VERSION,
+    MAX_NAME,
+    Saved,
+    SavedNode,
+    parse,
+    plain,
+    text,
+)
 from lbnn.model.trace import record
 from lbnn.nn.base import BayesianLayer, Layer
 from lbnn.nn.scaling import BatchNorm
@@ -106,16 +116,21 @@ def serialise(
     nodes = [_node_data(node, traced.layers.get(node.name), tensors) for node in traced.graph.nodes]
     contents = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": FIRST_VERSION if traced.graph.head is None else HEADED_VERSION,
         "lbnn_version": __version__,
         "name": name if name is None else text(name, "name", MAX_NAME),
         "input_shape": list(traced.graph.input.shape),
-        "graph": {"output": traced.graph.output, "nodes": nodes},
+        "graph": {"output": traced.graph.output, "nodes": nodes, **_head_data(traced.graph)},
         "metadata": plain(dict(metadata or {}), "metadata"),
     }
     buffer = io.BytesIO()
     torch.save({**_canonical(contents), "tensors": tensors.stored}, buffer)
     return buffer.getvalue()
+
+
+def _head_data(graph: Graph) -> dict[str, str]:
+    """A graph without a head is written as it was before there were heads."""
+    return {} if graph.head is None else {"head": graph.head}
 
 
 class TensorNames:
@@ -190,7 +205,7 @@ def _graph(saved: Saved, name: str) -> Graph:
             raise LbnnError(f"its values have more than {MAX_ELEMENTS} elements in all")
     if saved.output not in names:
         raise LbnnError(f"its output {saved.output!r} is not one of its values")
-    return builder.finish(names[saved.output])
+    return builder.finish(names[saved.output], saved.head)
 
 
 def _known(names: Mapping[str, str], name: str, node: SavedNode) -> str:
@@ -253,7 +268,7 @@ def _network(saved: Saved) -> Network:
         if key not in numbers:
             layers.append(_layer(node, saved.tensors, held))
         steps.append(Step(node.name, numbers.setdefault(key, len(numbers)), node.inputs))
-    return Network(layers, steps, saved.output, saved.input_shape, saved.name, saved.metadata)
+    return Network(layers, steps, saved.output, saved.input_shape, saved.name, saved.metadata, saved.head)
 
 
 def _layer(node: SavedNode, tensors: Mapping[str, Tensor], held: dict[tuple[str, bool], Tensor]) -> Layer:

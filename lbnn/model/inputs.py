@@ -15,6 +15,15 @@ from lbnn.model.file import Model
 KEY_OF_RANGE = "input_range"
 """Of a model file's metadata: the lowest and the highest values of each input, or of each channel."""
 
+KEY_OF_UNSURE = "unsure_entropy"
+"""Of a model file's metadata: the entropy in nats above which an answer of a network with a head is unsure."""
+
+
+def unsure_entropy(metadata: Mapping[str, Any]) -> float | None:
+    """The limit; None if the file has none that makes sense."""
+    limit = metadata.get(KEY_OF_UNSURE)
+    return float(limit) if type(limit) in (int, float) and 0.0 <= limit < 1e30 else None
+
 
 def range_of(x: Floats) -> list[list[float]]:
     """Lowest and highest value of each input [n, inputs], or channel [n, channels, ...], as plain data."""

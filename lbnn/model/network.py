@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from lbnn.graph import INPUT
 from lbnn.nn.base import Layer, Signal
+from lbnn.nn.heads import build_head
 from lbnn.ops import Shape
 
 
@@ -33,9 +34,11 @@ class Network(nn.Module):
         input_shape: Shape,
         model_name: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        head: str | None = None,
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
+        self.head = None if head is None else build_head(head)
         self.steps, self.output, self.input_shape = tuple(steps), output, input_shape
         self.model_name, self.metadata = model_name, dict(metadata or {})
 
@@ -44,7 +47,7 @@ class Network(nn.Module):
         values = {INPUT: x}
         for step in self.steps:
             values[step.name] = self._call(step, x, [values[name] for name in step.inputs])
-        return values[self.output]
+        return values[self.output] if self.head is None else self.head(values[self.output])
 
     def _call(self, step: Step, x: Signal, inputs: list[Signal]) -> Signal:
         """One step; a layer without inputs (a constant) is told the batch by `x`."""

@@ -1,11 +1,12 @@
 """The contents of model.pt, a dict of plain data and float32 tensors, with every field checked.
 
 format        "lbnn"
-version       1
+version       1, or 2 where the network ends in a head: an older lbnn would take it for a regression
 lbnn_version  the lbnn that wrote it
 name          text or None: the file's name is used then
 input_shape   [int, ...], without the batch axis
-graph         {"output": name, "nodes": [{name, op, inputs, attrs, params, training}, ...]}
+graph         {"output": name, "nodes": [{name, op, inputs, attrs, params, training}, ...]}; of version 2 also
+              {"head": name}, which makes classes of the output
               params: {"weight": {"mu": tensor, "rho": tensor}} for Gaussians, {"scale": tensor} for known numbers
 metadata      plain data of the user's
 tensors       {tensor: float32}; nodes that name the same tensor share it
@@ -25,9 +26,13 @@ from lbnn.base.errors import LbnnError
 from lbnn.model.archive import read_archive
 from lbnn.model.trace import check_shape
 from lbnn.ops import Shape
+from lbnn.ops.heads import find_head
 
 FORMAT = "lbnn"
-VERSION = 1
+VERSION = 2
+FIRST_VERSION = 1
+HEADED_VERSION = 2
+"""From which on a graph may have a head."""
 
 MAX_NODES = 1_000
 MAX_NAME = 1_000
@@ -60,6 +65,7 @@ class Saved:
     output: str
     tensors: Mapping[str, Tensor]
     metadata: Mapping[str, Any]
+    head: str | None = None
 
 
 def parse(data: bytes) -> Saved:
@@ -82,7 +88,17 @@ def parse(data: bytes) -> Saved:
         output=text(_field(graph, "output", str), "output", MAX_NAME),
         tensors=tensors,
         metadata=plain(_field(contents, "metadata", dict), "metadata"),
+        head=_head(graph, contents["version"]),
     )
+
+
+def _head(graph: Mapping[str, Any], version: int) -> str | None:
+    """The name of the head; a graph without one has no such field."""
+    if "head" not in graph:
+        return None
+    if version < HEADED_VERSION:
+        raise LbnnError(f"has a head, which format version {version} does not know; write it with lbnn.save")
+    return find_head(text(graph["head"], "head", MAX_NAME)).name
 
 
 def _check_version(version: Any) -> None:

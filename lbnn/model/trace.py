@@ -19,6 +19,7 @@ from lbnn.model.params import parameters
 from lbnn.nn.base import Layer
 from lbnn.nn.wrapped import unwrap
 from lbnn.ops import Shape
+from lbnn.ops.heads import find_head
 
 HINTS = {
     "mean": "the moments are not known while tracing",
@@ -49,10 +50,12 @@ def record(model: nn.Module, input_shape: Sequence[int], name: str = "model") ->
     tracer = Tracer(model, check_shape(input_shape), name)
     with tracer.watching(), evaluating(model), torch.no_grad():
         output = _run(model, tracer)
+    head = output.head if isinstance(output, Headed) else None
+    output = output.source if isinstance(output, Headed) else output
     if not isinstance(output, Proxy):
         count = f"{len(output)} values" if isinstance(output, (tuple, list, dict)) else f"a {type(output).__name__}"
         raise LbnnError(f"the model's forward returns {count}; return the result of one lbnn layer")
-    return Trace(tracer.builder.finish(output.name), tracer.layers)
+    return Trace(tracer.builder.finish(output.name, head), tracer.layers)
 
 
 def _run(model: nn.Module, tracer: Tracer) -> Any:
@@ -173,6 +176,11 @@ class Proxy:
         """What a layer calls instead of computing; `name` is for a layer without a path of its own."""
         return self.tracer.layer(layer, inputs, name)
 
+    def record_head(self, head: str) -> Headed:
+        """What a head calls instead of computing."""
+        find_head(head).check(self.tracer.builder.values[self.name].shape)
+        return Headed(self, head)
+
     def flatten(self, start_dim: int = 1, end_dim: int = -1) -> Proxy:
         """All axes behind the batch axis made one."""
         rank = len(self.shape)
@@ -249,6 +257,24 @@ class Proxy:
             first = next(x for x in _flat((*args, *(kwargs or {}).values())) if isinstance(x, Proxy))
             first.tracer.refuse(f"torch's {name} has no moments; use a layer of lbnn.nn")
         return known(*args, **(kwargs or {}))
+
+
+@dataclass(frozen=True)
+class Headed:
+    """Stands for the Classes of a head: the end of `forward`, which can return it and do nothing else."""
+
+    source: Proxy
+    head: str
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self._end()
+
+    def _end(self, *_: Any) -> NoReturn:
+        self.source.tracer.refuse("a head must be the last thing that forward does; return what it gives")
+
+    __iter__ = __getitem__ = __add__ = __mul__ = __len__ = _end
 
 
 def _flat(values: Sequence[Any]) -> Iterator[Any]:

@@ -4,7 +4,7 @@ from torch.nn import Identity, Sequential
 
 from lbnn.nn.activations import Abs, LeakyReLU, ReLU
 from lbnn.nn.base import BayesianLayer, Layer
-from lbnn.nn.heads import VarianceHead
+from lbnn.nn.heads import SigmoidHead, SoftmaxHead, VarianceHead
 from lbnn.nn.pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d
 from lbnn.nn.scaling import Affine, BatchNorm, BatchNorm1d, BatchNorm2d, Standardize
 from lbnn.nn.structure import Add, Concat, Constant, Flatten, ZeroPad1d, ZeroPad2d, cat
@@ -33,6 +33,8 @@ __all__ = [
     "Linear",
     "ReLU",
     "Sequential",
+    "SigmoidHead",
+    "SoftmaxHead",
     "Standardize",
     "VarianceHead",
     "ZeroPad1d",

@@ -65,6 +65,36 @@ class Namespace(Protocol):
     def minimum(self, x: Any, bound: float) -> Any:
         """The smaller of x and a number."""
 
+    def maximum(self, x: Any, bound: float) -> Any:
+        """The larger of x and a number."""
+
+    def exp(self, x: Any) -> Any:
+        """The exponential."""
+
+    def log(self, x: Any) -> Any:
+        """The natural logarithm of x > 0."""
+
+    def normal_cdf(self, x: Any) -> Any:
+        """P(Z < x) for Z standard normal, to the last digits of 1."""
+
+    def sum_last(self, x: Any) -> Any:
+        """The sum along the last axis, which stays with extent 1."""
+
+    def max_last(self, x: Any) -> Any:
+        """The largest along the last axis, which stays with extent 1."""
+
+    def min_last(self, x: Any) -> Any:
+        """The smallest along the last axis, which stays with extent 1."""
+
+    def drop_last(self, x: Any) -> Any:
+        """x without its last axis, of extent 1."""
+
+    def knots(self, x: Any, numbers: tuple[float, ...]) -> Any:
+        """(N, K) -> (N, len(numbers), K): x times each number."""
+
+    def sum_knots(self, x: Any) -> Any:
+        """(N, T, K) -> (N, K): the sum along the axis that `knots` made."""
+
     def leaky_relu(self, x: Any, slope: float) -> Any:
         """x where x >= 0, else slope * x."""
 

@@ -83,6 +83,46 @@ class TorchNamespace:
         """The smaller one."""
         return torch.clamp(x, max=bound)
 
+    def maximum(self, x: Tensor, bound: float) -> Tensor:
+        """The larger one."""
+        return torch.clamp(x, min=bound)
+
+    def exp(self, x: Tensor) -> Tensor:
+        """Exponential."""
+        return torch.exp(x)
+
+    def log(self, x: Tensor) -> Tensor:
+        """Logarithm."""
+        return torch.log(x)
+
+    def normal_cdf(self, x: Tensor) -> Tensor:
+        """By erfc: torch's own ndtr takes twice as long."""
+        return torch.erfc(x * -math.sqrt(0.5)) * 0.5
+
+    def sum_last(self, x: Tensor) -> Tensor:
+        """Sum along the last axis."""
+        return x.sum(-1, keepdim=True)
+
+    def max_last(self, x: Tensor) -> Tensor:
+        """Largest along the last axis."""
+        return x.amax(-1, keepdim=True)
+
+    def min_last(self, x: Tensor) -> Tensor:
+        """Smallest along the last axis."""
+        return x.amin(-1, keepdim=True)
+
+    def drop_last(self, x: Tensor) -> Tensor:
+        """Without the last axis."""
+        return x.squeeze(-1)
+
+    def knots(self, x: Tensor, numbers: tuple[float, ...]) -> Tensor:
+        """x times each number, along a new axis."""
+        return x[:, None] if numbers == (1.0,) else x[:, None] * x.new_tensor(numbers)[:, None]
+
+    def sum_knots(self, x: Tensor) -> Tensor:
+        """Sum along that axis."""
+        return x.sum(1)
+
     def leaky_relu(self, x: Tensor, slope: float) -> Tensor:
         """The plain function."""
         return torch.where(x < 0, slope * x, x)

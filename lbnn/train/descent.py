@@ -15,10 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lbnn.base.classes import Classes
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
+from lbnn.nn.heads import head_of
 from lbnn.nn.wrapped import unwrap
 from lbnn.train.batches import Input, Source, check_finite, to_device
+from lbnn.train.class_losses import binary_nll, categorical_nll
 from lbnn.train.compiled import CompiledStep
 from lbnn.train.flat import FlatPosterior
 from lbnn.train.losses import check_shapes, check_values, gaussian_nll, gaussian_nll_gradients
@@ -238,7 +241,31 @@ def unreduced_nll(moments: Moments[Tensor], y: Tensor) -> Tensor:
     return gaussian_nll(moments, y, "none", check=False)
 
 
+def default_loss(model: nn.Module) -> Loss:
+    """The loss that fits what the model ends in: Gaussian NLL, or that of classes by the delta rule."""
+    return HEAD_LOSSES[head_of(model)]
+
+
+def unreduced_categorical(moments: Moments[Tensor], y: Tensor) -> Tensor:
+    """The expected NLL of each row's class."""
+    return categorical_nll(moments, y, "none")
+
+
+def unreduced_binary(moments: Moments[Tensor], y: Tensor) -> Tensor:
+    """The expected NLL of each label."""
+    return binary_nll(moments, y, "none")
+
+
+HEAD_LOSSES: dict[str | None, Loss] = {
+    None: unreduced_nll,
+    "softmax": unreduced_categorical,
+    "softmax_fast": unreduced_categorical,
+    "sigmoid": unreduced_binary,
+}
+
+
 def _as_moments(out: Any) -> Moments[Tensor]:
+    out = out.logits if isinstance(out, Classes) else out
     if not isinstance(out, Moments):
         raise LbnnError(f"the model must return Moments, not {type(out).__name__}; build it from lbnn.nn")
     return out
@@ -251,10 +278,13 @@ def _per_value(nll: Tensor, y: Tensor) -> Tensor:
 
 
 def _diagnose(moments: Moments[Tensor], y: Tensor) -> str:
-    """Why a loss is not finite, in words."""
+    """Why a loss is not finite, in words; class numbers have been checked by their loss."""
     try:
-        check_shapes(moments, y)
-        check_values(moments, y)
+        if y.is_floating_point():
+            check_shapes(moments, y)
+            check_values(moments, y)
+        elif not all(bool(torch.isfinite(part).all()) for part in moments):
+            return "the logits hold NaN or infinity; check the data and lower the learning rate"
     except LbnnError as error:
         return str(error)
     return "lower the learning rate, set clip_norm, or check the loss and the prior"

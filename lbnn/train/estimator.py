@@ -16,16 +16,14 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
 
 from lbnn import nn as bnn
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
-from lbnn.base.moments import Moments
 from lbnn.model.file import save
 from lbnn.model.inputs import KEY_OF_RANGE, range_of
 from lbnn.train.priors import as_prior
-from lbnn.train.recipe import predict_in_parts
+from lbnn.train.recipe import ROWS_AT_ONCE
 from lbnn.train.regression import WIDEST
 from lbnn.train.result import FitResult
 
@@ -54,6 +52,8 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
     def _about(self) -> dict[str, Any]:
         """What the model file says of itself."""
         about: dict[str, Any] = {"rows": self._rows, KEY_OF_RANGE: self._range}
+        if self._targets:
+            about["targets"] = self._targets
         if hasattr(self, "feature_names_in_"):
             names = [str(name) for name in self.feature_names_in_]
             about |= {"inputs": names, "columns": [{"name": name, "categories": []} for name in names]}
@@ -66,12 +66,13 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
         if history.interrupted:
             raise KeyboardInterrupt
 
-    def _moments(self, X: Any) -> Moments[Tensor]:
-        """The network's moments of rows, in float64: the same for a row whatever stands beside it."""
+    def _outcomes(self, X: Any) -> list[Any]:
+        """What the network gives for rows, in parts, in float64: the same for a row whatever stands beside it."""
         check_is_fitted(self)
         x = validate_data(self, X, dtype=np.float32, reset=False)
-        with one_thread():
-            return predict_in_parts(copy.deepcopy(self.model_).double(), torch.from_numpy(np.array(x, np.float64)))
+        model, wide = copy.deepcopy(self.model_).double(), torch.from_numpy(np.array(x, np.float64))
+        with one_thread(), torch.no_grad():
+            return [model(part) for part in torch.split(wide, ROWS_AT_ONCE)]
 
 
 @contextmanager
@@ -108,7 +109,7 @@ def check_recipe(given: dict[str, Any]) -> None:
     weight = given.get("kl_weight")
     _check("kl_weight", weight, Real, lambda value: value >= 0.0 and math.isfinite(value), "a number from 0")
     try:
-        as_prior(given["prior"])
+        as_prior(given["prior"] or "gaussian")
     except LbnnError as error:
         raise BadParameter(str(error)) from None
 
@@ -127,3 +128,12 @@ def _check(name: str, value: Any, kind: Any, fits: Any, wanted: str) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, kind) or not fits(value):
         raise BadParameter(f"{name} must be {wanted}, got {value!r}")
+
+
+def target_names_of(y: Any) -> tuple[str, ...]:
+    """The names of a frame's columns, or of a series."""
+    columns = getattr(y, "columns", None)
+    if columns is not None:
+        return tuple(map(str, columns))
+    name = getattr(y, "name", None)
+    return () if name is None else (str(name),)

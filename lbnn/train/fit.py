@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 
 from torch import nn
 
+from lbnn.nn.heads import logits_only
 from lbnn.nn.wrapped import unwrap
 from lbnn.train.batches import Data, as_source, check_counts
 from lbnn.train.compiled import compiled_step
-from lbnn.train.descent import Descent, Elbo, unreduced_nll
+from lbnn.train.descent import Descent, Elbo, default_loss
 from lbnn.train.flat import flattened
 from lbnn.train.optimizer import OptimizerLike, as_optimizer
 from lbnn.train.priors import Prior, Schedule, as_prior
@@ -47,7 +48,7 @@ def fit(
         is sigma UP to 0.69. Or an optimizer, or a function of the parameter groups that makes one.
     kl_weight: "warmup" (0 to 1/N over the first half, N the observed values), "elbo" (1/N), "paper", "blundell", a
         number, or a schedule of lbnn.train.priors.
-    loss: None for the Gaussian NLL, or f(moments, y) -> NLL of each value or row, unreduced.
+    loss: None for the Gaussian NLL, or that of the model's head by the delta rule; or f(moments, y) -> NLL, unreduced.
     validation: a pair, a DataLoader, or a function of the model that returns its NLL. The weights of the epoch with the
         lowest value are restored; without it the last ones stay. `patience` stops after so many in vain.
     seed: same seed, same data, same history; the global random state is left as it was.
@@ -58,9 +59,14 @@ def fit(
     check_counts(epochs=epochs, steps_per_epoch=steps_per_epoch, kl_samples=kl_samples, validate_every=validate_every)
     check_patience(patience, validation)
     start, best, rate = time.perf_counter(), Best(unwrap(model), patience), as_rate(lr_schedule, optimizer, validation)
-    with seeded(seed, device_of(best.model)) as generators, flattened(model) as flat, in_step(model) as processes:
+    with (
+        seeded(seed, device_of(best.model)) as generators,
+        flattened(model) as flat,
+        in_step(model) as processes,
+        logits_only(best.model),
+    ):
         source = as_source(data, batch_size, steps_per_epoch, generators.data, processes)
-        elbo = Elbo(loss or unreduced_nll, as_prior(prior), kl_weight, kl_samples, generators.kl)
+        elbo = Elbo(loss or default_loss(best.model), as_prior(prior), kl_weight, kl_samples, generators.kl)
         chosen = as_optimizer(optimizer, best.model, flat, lr, weight_decay, decay_rho)
         step = compiled_step(best.model, flat, chosen, elbo.loss, elbo.prior, clip_norm) if compile else None
         descent = Descent(model, source, elbo, chosen, clip_norm, epochs, flat, step, rate)

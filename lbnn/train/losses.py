@@ -1,4 +1,4 @@
-"""The Gaussian negative log-likelihood of predicted moments, in nats.
+"""The Gaussian negative log-likelihood of predicted moments, in nats; lbnn.train.class_losses has those of classes.
 
 The predicted variance is the TOTAL variance of the target. Networks whose output variance carries everything
 ("embedded") and networks that end in a VarianceHead ("learned") are therefore scored by the same function.
@@ -7,23 +7,17 @@ The predicted variance is the TOTAL variance of the target. Networks whose outpu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
+from lbnn.train.class_losses import binary_nll as binary_nll
+from lbnn.train.class_losses import categorical_nll as categorical_nll
+from lbnn.train.reduction import Reduction, find_reduction
 
 LOG_2PI = math.log(2.0 * math.pi)
-Reduction = Literal["mean", "sum", "none"]
-
-REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "mean": torch.mean,
-    "sum": torch.sum,
-    "none": lambda values: values,
-}
 
 
 def gaussian_nll(
@@ -49,14 +43,13 @@ def expected_gaussian_nll(
 
     (log(2 pi var) + (true_var + (true_mean - mean)^2) / var) / 2, smallest where both moments are the true ones.
     """
-    if reduction not in REDUCTIONS:
-        raise LbnnError(f"unknown reduction '{reduction}'; known: {', '.join(REDUCTIONS)}")
+    reduce = find_reduction(reduction)
     check_shapes(moments, true_mean)
     if check:
         check_values(moments, true_mean)
     squares = true_var + (true_mean - moments.mean) ** 2
     nll = 0.5 * (torch.log(moments.var) + LOG_2PI + squares / moments.var)
-    return REDUCTIONS[reduction](nll)
+    return reduce(nll)
 
 
 def gaussian_nll_gradients(moments: Moments[Tensor], target: Tensor) -> tuple[Tensor, Tensor, Tensor]:

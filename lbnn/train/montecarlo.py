@@ -23,6 +23,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.nn import BayesianLayer, Layer
+from lbnn.nn.heads import logits_only
 
 VARIANCE_FLOOR = 1e-300  # a value that is certain in both ways has no error
 CHUNK_VALUES = 4_000_000  # weights and outputs drawn at once: about 32 MB in float64
@@ -93,7 +94,7 @@ def monte_carlo(
     """Moments of the model's output over its weights, and over its inputs if x is Moments.
 
     For a drawn network with output moments (m, v) the total variance is Var[m] + E[v]; v is zero unless a head
-    adds the noise of the target.
+    adds the noise of the target. Of a model that ends in a head these are the moments of its logits.
     """
     if samples < 2:
         raise LbnnError(f"Monte Carlo needs at least 2 samples, got {samples}")
@@ -101,9 +102,10 @@ def monte_carlo(
     model.eval()
     try:
         parameters = _gaussian_parameters(model)
-        one_pass = _doubled(model(x))
+        with logits_only(model):
+            one_pass = _doubled(model(x))
         sums = PowerSums(one_pass.mean)
-        with _layers_on_points():
+        with _layers_on_points(), logits_only(model):
             for drawn in _outputs(model, parameters, x, samples, generator):
                 sums.add(drawn)
     finally:

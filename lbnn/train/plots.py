@@ -85,7 +85,7 @@ def prediction_band(
     _same_length(x=grid, mean=mean, std=std)
     order = np.argsort(grid, kind="stable")
     grid, mean, std = grid[order], mean[order], std[order]
-    with _axes(ax) as axes:
+    with on_axes(ax) as axes:
         axes.fill_between(grid, mean - 2 * std, mean + 2 * std, color=BAND_2, lw=0, label="±2σ")
         axes.fill_between(grid, mean - std, mean + std, color=BAND_1, lw=0, label="±1σ")
         if data is not None:
@@ -96,7 +96,7 @@ def prediction_band(
         if trained_on is not None:
             _mark_range(axes, *trained_on)
         axes.set(xlabel="x", ylabel="y", xlim=(grid[0], grid[-1]))
-        _finish(axes, title)
+        finish_axes(axes, title)
     return axes
 
 
@@ -116,14 +116,14 @@ def calibration(
     expected, observed = np.array(list(curve)), np.array(list(curve.values()))
     lens = 1.96 * np.sqrt(expected * (1 - expected) / target.numel())
     name = f"{label} (error {calibration_error(moments, target):.3f})"
-    with _axes(ax, figsize=(4.8, 4.6)) as axes:
+    with on_axes(ax, figsize=(4.8, 4.6)) as axes:
         axes.fill_between(expected, expected - lens, expected + lens, color="#DADADA", lw=0, label="95 % if calibrated")
         axes.plot([0, 1], [0, 1], color=BLACK, lw=1.2, ls=(0, (5, 3)), label="perfect")
         axes.plot([0, *expected, 1], [0, *observed, 1], color=BLUE, lw=2.2, label=name)
         axes.set(xlabel="predicted probability", ylabel="observed share below the quantile", xlim=(0, 1), ylim=(0, 1))
         axes.set_aspect("equal")
         axes.legend(loc="upper left")
-        _finish(axes, title, legend=False)
+        finish_axes(axes, title, legend=False)
     return axes
 
 
@@ -146,12 +146,12 @@ def against_observed(moments: Moments[Tensor], target: Tensor, *, name: str = "y
     mean, std, observed = mean[shown], std[shown], observed[shown]
     low, high = _limits(observed, mean)
     points: dict[str, Any] = dict(fmt="o", ms=4.5, color=BLUE, mec="white", mew=0.5, ecolor=BAND_1, elinewidth=1.3)
-    with _axes(ax, figsize=(4.8, 4.6)) as axes:
+    with on_axes(ax, figsize=(4.8, 4.6)) as axes:
         axes.errorbar(observed, mean, 2 * std, **points, label="prediction ±2σ", zorder=3)
         axes.plot([low, high], [low, high], color=BLACK, lw=1.2, ls=(0, (5, 3)), label="perfect", zorder=4)
         axes.set(xlabel=f"observed {literal(name)}", ylabel=f"predicted {literal(name)}", xlim=(low, high))
         axes.legend(loc="upper left")
-        _finish(axes, None, legend=False)
+        finish_axes(axes, None, legend=False)
     return axes
 
 
@@ -164,7 +164,7 @@ def history(result: FitResult, *, title: str | None = None, ax: Axes | None = No
     """Training loss and validation NLL over the epochs, with the epoch whose weights the model holds."""
     epochs, loss = np.array([e.epoch for e in result.epochs], float), np.array(result.loss)
     shown = [loss]
-    with _axes(ax) as axes:
+    with on_axes(ax) as axes:
         axes.plot(epochs, loss, color="#B9D8EE", lw=0.8, label="loss")
         axes.plot(epochs, running_median(loss), color=BLUE, label="running median")
         if result.validation:
@@ -174,7 +174,7 @@ def history(result: FitResult, *, title: str | None = None, ax: Axes | None = No
             _mark_best(axes, result)
         axes.set(xlabel="epoch", ylabel="nats", xlim=(epochs[0], max(epochs[-1], epochs[0] + 1)))
         axes.set_ylim(*readable_range(np.concatenate(shown)))
-        _finish(axes, title)
+        finish_axes(axes, title)
     return axes
 
 
@@ -234,7 +234,7 @@ def _mark_best(ax: Axes, result: FitResult) -> None:
 
 
 @contextmanager
-def _axes(ax: Axes | None, **style: Any) -> Iterator[Axes]:
+def on_axes(ax: Axes | None, **style: Any) -> Iterator[Axes]:
     """The axes to draw on, in the module's style; a new figure if none are given."""
     with _styled(style) as pyplot:
         yield pyplot.subplots()[1] if ax is None else ax
@@ -261,7 +261,7 @@ def _fonts() -> list[str]:
     return ["sans-serif", *(name for name in EASTERN_FONTS if name in here)]
 
 
-def _finish(ax: Axes, title: str | None, legend: bool = True) -> None:
+def finish_axes(ax: Axes, title: str | None, legend: bool = True) -> None:
     """A title, and a legend in a row above the picture, where it hides nothing; inside if the row does not fit."""
     above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (-0.01, 1.0), "borderaxespad": 0.2, "ncols": 9}
     wide = ax.get_window_extent().width > 5.0 * ax.figure.dpi

@@ -8,7 +8,7 @@ with the KL at full weight there is nothing to stop early for, so that all rows 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -21,7 +21,7 @@ from lbnn import nn as bnn
 from lbnn.base.arrays import Floats
 from lbnn.base.moments import Moments
 from lbnn.train.fit import fit
-from lbnn.train.priors import LinearWarmup, Prior
+from lbnn.train.priors import Gaussian, LinearWarmup, Prior
 from lbnn.train.result import FitResult
 
 Scale = tuple[Tensor, Tensor]
@@ -73,10 +73,18 @@ def train_network(
 
     The rows `watched` decide when to stop, if the recipe has patience, and are not fitted then. `progress` as in fit.
     """
+    return train_built(lambda x, y: build(x, y, recipe.hidden, recipe.head), x, y, recipe, seed, watched, progress)
+
+
+def train_built(
+    make: Callable[[Floats, Any], bnn.Sequential], x: Floats, y: Any, recipe: Recipe, seed: int = 0,
+    watched: Any = None, progress: bool | None = None,
+) -> tuple[bnn.Sequential, FitResult]:  # fmt: skip
+    """The training of a network that `make` builds for the rows to be fitted; y may be numbers of classes, too."""
     fitted = np.setdiff1d(np.arange(len(x)), watched) if recipe.patience else slice(None)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = build(x[fitted], y[fitted], recipe.hidden, recipe.head)
+        model = make(x[fitted], y[fitted])
     return model, fit(
         model,
         _pair(x, y, fitted),
@@ -92,7 +100,7 @@ def train_network(
     )
 
 
-def _pair(x: Floats, y: Floats, rows: Any) -> tuple[Tensor, Tensor]:
+def _pair(x: Floats, y: Any, rows: Any) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(x[rows]), torch.from_numpy(y[rows])
 
 
@@ -133,19 +141,58 @@ def as_scale(centre: Any, spread: Any) -> Scale:
     return torch.tensor(centre), torch.tensor(spread)
 
 
-def _trunk(shape: tuple[int, ...], hidden: Sequence[int]) -> tuple[list[nn.Module], int]:
+def _trunk(shape: tuple[int, ...], hidden: Sequence[int], sigma: float | None = None) -> tuple[list[nn.Module], int]:
     """Hidden layers: linear for a row of features, convolutions with pooling for windows and images."""
     if len(shape) == 1:
         sizes = [shape[0], *hidden]
         pairs = pairwise(sizes)
-        return [layer for a, b in pairs for layer in (bnn.Linear(a, b), bnn.LeakyReLU(SLOPE))], sizes[-1]
+        return [layer for a, b in pairs for layer in (bnn.Linear(a, b, sigma=sigma), bnn.LeakyReLU(SLOPE))], sizes[-1]
     conv, pool = (bnn.Conv1d, bnn.AvgPool1d) if len(shape) == 2 else (bnn.Conv2d, bnn.AvgPool2d)
     layers: list[nn.Module] = []
     channels, extents = shape[0], list(shape[1:])
     for width in hidden:
-        layers += [conv(channels, width, 3, padding=1), bnn.LeakyReLU(SLOPE)]
+        layers += [conv(channels, width, 3, padding=1, sigma=sigma), bnn.LeakyReLU(SLOPE)]
         channels = width
         if min(extents) >= 4:
             layers.append(pool(2))
             extents = [extent // 2 for extent in extents]
     return [*layers, bnn.Flatten()], channels * int(np.prod(extents))
+
+
+# --- Classes --------------------------------------------------------------------------------------------------
+
+CLASS_RATE, CLASS_KL = 0.01, 0.1
+"""The KL at its full weight underfits: a tenth of it is the rule for classes."""
+START_SIGMA = 0.02
+"""Weights that begin nearly known: with sigma as wide as a regression's the logits drown."""
+ROWS_OF_NARROW_PRIOR = 500
+"""Fewer rows get N(0, 0.3^2) as their prior, from here on N(0, 0.1^2)."""
+FEWEST_CLASS_STEPS = 2000
+
+
+def class_recipe_for(rows: int, shape: Sequence[int], **given: Any) -> Recipe:
+    """The rule for classes, with those fields of a Recipe that are given and not None; sizes as for a regression."""
+    prior = Gaussian(0.1 if rows >= ROWS_OF_NARROW_PRIOR else 0.3)
+    named: dict[str, Any] = {"lr": CLASS_RATE, "kl_weight": CLASS_KL, "prior": prior}
+    named |= {name: value for name, value in given.items() if value is not None}
+    chosen = recipe_for(rows, shape, **named)
+    steps = min(MOST_STEPS, max(FEWEST_CLASS_STEPS, rows))
+    return replace(chosen, epochs=named.get("epochs", math.ceil(steps / math.ceil(rows / chosen.batch))))
+
+
+def train_classes(
+    x: Floats, labels: Any, classes: int, recipe: Recipe, seed: int = 0, watched: Any = None,
+    progress: bool | None = None,
+) -> tuple[bnn.Sequential, FitResult]:  # fmt: skip
+    """A network for inputs [n, *shape] in raw units and numbers of classes [n], as train_network; its loss is the
+    expected NLL by the delta rule."""
+    return train_built(
+        lambda x, _: build_classes(x, classes, recipe.hidden), x, labels, recipe, seed, watched, progress
+    )
+
+
+def build_classes(x: Floats, classes: int, hidden: Sequence[int]) -> bnn.Sequential:
+    """Raw units in, a small network in standard units, the probability of each class out."""
+    trunk, width = _trunk(x.shape[1:], hidden, START_SIGMA)
+    last = bnn.Linear(width, classes, sigma=START_SIGMA)
+    return bnn.Sequential(bnn.Standardize(*_scale(x)), *trunk, last, bnn.SoftmaxHead())

@@ -13,7 +13,15 @@ from sklearn.utils.validation import check_array, validate_data
 from lbnn.base.arrays import Array
 from lbnn.base.moments import Moments
 from lbnn.train import metrics
-from lbnn.train.estimator import BadParameter, NetworkEstimator, check_recipe, one_thread, seed_of, wanted_bar
+from lbnn.train.estimator import (
+    BadParameter,
+    NetworkEstimator,
+    check_recipe,
+    one_thread,
+    seed_of,
+    target_names_of,
+    wanted_bar,
+)
 from lbnn.train.priors import Prior
 from lbnn.train.recipe import Recipe, recipe_for, train_network
 from lbnn.train.regression import WATCHED
@@ -100,8 +108,8 @@ class Regressor(RegressorMixin, NetworkEstimator):  # type: ignore[misc]
 
         That is of a new observation: what the network does not know and the noise together.
         """
-        moments = self._moments(X)
-        mean, std = (part.numpy().reshape(len(part), *self._outputs) for part in (moments.mean, moments.std))
+        mean, var = (torch.cat(parts).numpy() for parts in zip(*self._outcomes(X), strict=True))
+        mean, std = (part.reshape(len(part), *self._outputs) for part in (mean, np.sqrt(var)))
         return (mean, std) if return_std else mean
 
     def interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
@@ -121,15 +129,3 @@ class Regressor(RegressorMixin, NetworkEstimator):  # type: ignore[misc]
         seen = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
         parts = [torch.from_numpy(part.reshape(len(part), -1)) for part in (mean, std**2, seen)]
         return -metrics.nll(Moments(*parts[:2]), parts[2])
-
-    def _about(self) -> dict[str, Any]:
-        return super()._about() | ({"targets": self._targets} if self._targets else {})
-
-
-def target_names_of(y: Any) -> tuple[str, ...]:
-    """The names of a frame's columns, or of a series."""
-    columns = getattr(y, "columns", None)
-    if columns is not None:
-        return tuple(map(str, columns))
-    name = getattr(y, "name", None)
-    return () if name is None else (str(name),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch.utils.data import DataLoader
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
+from lbnn.nn.heads import logits_only
 from lbnn.train.batches import Batch, as_pair, check_counts, check_finite, take, to_device
 from lbnn.train.result import Epoch
 
@@ -31,13 +33,18 @@ def as_score(validation: Validation | None, loss: Loss, device: torch.device) ->
         loader = validation
         return lambda model: mean_nll(model, (as_pair(b, "a validation batch") for b in loader), loss, device)
     if callable(validation):
-        score = validation
-        return lambda model: float(score(model))
+        return partial(_scored, validation)
     x, y = as_pair(validation, "validation")
     check_finite(x, y)
     cuts = torch.split(torch.arange(len(y), device=y.device), VALIDATION_ROWS)
     parts = [(take(x, rows), y[rows]) for rows in cuts]
     return lambda model: mean_nll(model, parts, loss, device)
+
+
+def _scored(validation: Callable[[nn.Module], Any], model: nn.Module) -> float:
+    """What the user's function says of the model, which gives Classes to it even while it trains on logits."""
+    with logits_only(model, False):
+        return float(validation(model))
 
 
 def mean_nll(model: nn.Module, batches: Iterable[Batch], loss: Loss, device: torch.device) -> float:

@@ -17,8 +17,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from gumbel import hard_rows, quadrature
+from lbnn.base.moments import Moments
+from lbnn.exporters.c.heads import HEAD_KERNELS
 from lbnn.exporters.c.pack import least_pad, pack_weights, packed_length
 from lbnn.exporters.c.shapes import ConvShape, PoolShape, SmallConvShape, conv_kernel, pool_kernel, small_shape
+from lbnn.graph.reference import NUMPY
+from lbnn.ops.heads import find_head
 from places import ROOT, need
 
 SOURCE = ROOT / "tests/c/all_kernels.c"
@@ -437,8 +442,10 @@ def test_leaky_relu_clamped_accepts_a_certain_value(kernels: Kernels) -> None:
     assert np.isfinite(mean).all() and np.isfinite(var).all() and mean[0] == 0 and var[0] == 0
 
 
-def test_leaky_relu_point(kernels: Kernels) -> None:
-    x = random(77)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_leaky_relu_point(kernels: Kernels, sign: int) -> None:
+    """With both signs each element is negative once: the first and the last too."""
+    x = sign * random(77)
     expected = np.where(x < 0, np.float32(0.1) * x, x)
     kernels("lbnn_leaky_relu_point", x, len(x), 0.1)
     np.testing.assert_array_equal(x, expected)
@@ -684,3 +691,58 @@ def test_arm_code_needs_sqrtf_alone_and_no_double(core: str, tmp_path: Path) -> 
 def _nm(path: Path, *options: str) -> list[str]:
     command = [need("arm-none-eabi-nm"), *options, str(path)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+# ---- heads ---------------------------------------------------------------------------------------
+
+HEAD_ROWS = [row for classes, count in ((2, 6), (3, 6), (10, 12), (33, 2)) for row in hard_rows(count, classes, 5)]
+HEAD_ROWS += [(np.array([0.0, 1.0, -3.0]), np.zeros(3)), (np.array([-0.2]), np.array([1.5]))]
+HEAD_TRUTH = [quadrature(*row) for row in HEAD_ROWS]
+
+
+def classes_of(kernels: Kernels, kernel: str, mean: Any, sigma: Any) -> tuple[Any, Any]:
+    """Probabilities and parts; what the kernel may not leave unwritten is NaN beforehand, behind its memory too."""
+    k = len(mean)
+    m, v = np.array(mean, np.float32), np.array(np.square(sigma), np.float32)
+    lengths = (k, 2, HEAD_KERNELS[kernel[5:]].scratch * k)
+    probability, parts, scratch = (np.full(n + 1, np.nan, np.float32) for n in lengths)
+    kernels(kernel, m, v, probability, parts, scratch, k)
+    assert np.isnan([probability[-1], parts[-1], scratch[-1]]).all()
+    return probability[:-1], parts[:-1]
+
+
+@pytest.mark.parametrize("kernel", ["lbnn_softmax", "lbnn_softmax_fast", "lbnn_sigmoid"])
+def test_heads_compute_their_formulas(kernels: Kernels, kernel: str) -> None:
+    head = find_head(kernel[5:])
+    for mean, sigma in HEAD_ROWS:
+        if len(mean) < head.fewest:
+            continue
+        logits = Moments(*(np.asarray(x, np.float32).astype(np.float64)[None] for x in (mean, np.square(sigma))))
+        want = head.formula(NUMPY, logits)
+        probability, parts = classes_of(kernels, kernel, mean, sigma)
+        assert np.abs(probability - want.probability[0]).max() < 2e-6
+        assert np.abs(parts - [want.entropy[0], want.epistemic[0]]).max() < 1e-5 * (1.0 + want.entropy[0])
+
+
+def test_the_softmax_head_is_the_mean_of_the_softmax(kernels: Kernels) -> None:
+    for (mean, sigma), truth in zip(HEAD_ROWS, HEAD_TRUTH, strict=True):
+        if len(mean) > 1:
+            probability, _ = classes_of(kernels, "lbnn_softmax", mean, sigma)
+            assert np.abs(probability - truth.probability).max() < 2e-3
+            assert abs(float(probability.astype(np.float64).sum()) - 1.0) < 1e-6
+
+
+def test_heads_give_probabilities_whatever_the_logits(kernels: Kernels) -> None:
+    rng = np.random.default_rng(3)
+    for kernel in ("lbnn_softmax", "lbnn_softmax_fast", "lbnn_sigmoid"):
+        for _ in range(60):
+            mean = rng.normal(size=5) * 10.0 ** rng.integers(-30, 18, 5)
+            sigma = 10.0 ** rng.uniform(-19, 18, 5) * rng.integers(0, 2, 5)
+            probability, parts = classes_of(kernels, kernel, mean, sigma)
+            assert ((probability >= 0) & (probability <= 1.000001)).all(), (kernel, mean, sigma)
+            assert (parts >= 0).all() and parts[1] <= parts[0]
+
+
+def test_the_largest_is_the_first_of_equal_ones(kernels: Kernels) -> None:
+    for x, index in (([3.0], 0), ([1.0, 2.0, 2.0], 1), ([5.0, 2.0, 5.0], 0), ([-3.0, -2.0, -1.0], 2)):
+        assert kernels("lbnn_largest", np.array(x, np.float32), len(x)) == index

@@ -32,6 +32,14 @@ def test_compile_gives_each_sample_its_own_input_variance():
         assert [part[i].tolist() for part in together] == [part[0].tolist() for part in alone]
 
 
+def test_compile_reads_no_sample_before_or_behind_those_it_is_given():
+    compiled = lbnn.compile(mlp(3, 2), (3,), flags=("-O0",))
+    fenced = np.full((6, 3), np.nan, np.float32)
+    fenced[1:5] = np.arange(12.0).reshape(4, 3)
+    assert np.shares_memory(fenced, np.ascontiguousarray(fenced[1:5]))  # which is why the fence stands beside it
+    assert all(np.isfinite(part).all() and len(part) == 4 for part in compiled(fenced[1:5]))
+
+
 def test_compile_reports_what_is_wrong_with_the_input():
     compiled = lbnn.compile(mlp(3, 1), (3,), flags=("-O0",))
     with pytest.raises(LbnnError, match=r"takes \(N, \*\(3,\)\)"):

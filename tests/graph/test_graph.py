@@ -5,6 +5,7 @@ import pytest
 
 from lbnn import LbnnError, Moments
 from lbnn.graph import Graph, GraphBuilder, Node, Value
+from lbnn.graph.reference import predict
 
 
 def gaussian(*shape):
@@ -82,6 +83,11 @@ def node(**changes):
         ),
         (node(params={"weight": Moments(np.full((2, 3), np.nan), np.ones((2, 3))), "bias": gaussian(2)}), "NaN"),
         (node(params={"weight": Moments(np.ones((2, 3)), -np.ones((2, 3))), "bias": gaussian(2)}), "negative"),
+        (node(params={"weight": gaussian(2, 3), "bias": Moments(np.array([0.0, np.inf]), np.ones(2))}), "NaN"),
+        (node(params={"weight": gaussian(2, 3), "bias": Moments(np.zeros(2), np.array([1.0, np.nan]))}), "NaN"),
+        (node(params={"weight": gaussian(2, 3), "bias": Moments(np.zeros(2), np.array([1.0, -1e-9]))}), "negative"),
+        (node(params={"weight": gaussian(2, 3), "bias": Moments(np.zeros(2), np.ones(3))}), "of another shape"),
+        (node(op="concat", inputs=(), params={}, attrs={"axis": 0}), r"concat takes at least one input\(s\), got 0"),
         (node(attrs={"stride": 2}), "node 'fc': linear does not take these attributes"),
         (node(op="linear_point"), "node 'fc': linear_point does not take random"),
         (node(name="input"), "node 'input': the name is used twice"),
@@ -95,3 +101,10 @@ def test_a_faulty_node_is_named(bad, message):
 def test_the_output_must_exist():
     with pytest.raises(LbnnError, match="its output 'nowhere' is not one of its values"):
         Graph("net", Value((3,), True), (node(),), "nowhere")
+
+
+def test_a_known_result_has_no_variance():
+    builder = GraphBuilder("net", (2, 1), random=False)
+    graph = builder.finish(builder.add("flat", "flatten", ["input"]))
+    out = predict(graph, np.array([[[1.0], [-2.0]], [[3.0], [4.0]]]))
+    assert out.mean.tolist() == [[1.0, -2.0], [3.0, 4.0]] and out.var.tolist() == [[0.0, 0.0]] * 2

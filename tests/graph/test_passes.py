@@ -95,15 +95,28 @@ CASES = {
 }
 
 
+def check_moments(graph, after):
+    """Both graphs give the same."""
+    x = RNG.normal(size=(6, *graph.input.shape))
+    var = RNG.uniform(size=x.shape) if after.input.random else None
+    for before, now in zip(predict(graph, x, var), predict(after, x, var), strict=True):
+        np.testing.assert_allclose(now, before, rtol=1e-12, atol=1e-13)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_pass_gives_the_expected_listing_and_the_same_moments(name):
     graph, expected = CASES[name]
     after = getattr(passes, name)(graph)
     assert [str(node) for node in after.nodes] == expected
-    x = RNG.normal(size=(6, *graph.input.shape))
-    var = RNG.uniform(size=x.shape) if after.input.random else None
-    for before, now in zip(predict(graph, x, var), predict(after, x, var), strict=True):
-        np.testing.assert_allclose(now, before, rtol=1e-12, atol=1e-13)
+    check_moments(graph, after)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,)])
+def test_one_scale_or_one_for_each_input_is_folded_into_the_linear_layer_behind_it(shape):
+    graph = build((3,), ("affine", {}, affine(*shape, shift=False)), linear(2, 3))
+    after = passes.fold_scale_forward(graph)
+    assert [str(node) for node in after.nodes] == ["linear(input, weight[2x3], bias[2])"]
+    check_moments(graph, after)
 
 
 @pytest.mark.parametrize("shift", [1.0, [1.0], [0.5, -1.0, 2.0], [0.0, 0.0, 1.0], [-1.0, 0.0, 0.0]], ids=str)

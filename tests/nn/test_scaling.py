@@ -33,6 +33,11 @@ def test_batch_norm_learns_statistics_with_which_eval_agrees():
     torch.testing.assert_close(layer.eval()(x), trained, rtol=1e-5, atol=1e-6)
 
 
+def test_an_affine_map_without_a_shift_only_scales():
+    x = Moments(torch.randn(4, 2), torch.rand(4, 2))
+    torch.testing.assert_close(bnn.Affine(-3.0)(x), Moments(-3.0 * x.mean, 9.0 * x.var))
+
+
 def test_standardize_and_its_inverse_are_the_identity():
     layer = bnn.Standardize(torch.tensor([1.0, -2.0]), torch.tensor([3.0, 0.5]))
     x = Moments(torch.randn(4, 2), torch.rand(4, 2))

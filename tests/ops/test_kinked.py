@@ -72,6 +72,20 @@ def test_a_saturated_unit_keeps_its_relative_accuracy(slope):
         np.testing.assert_allclose(found(slope, torch.float32)[:2, below], exact(slope)[:2, below], rtol=bound)
 
 
+@pytest.mark.parametrize("slope", SLOPES)
+def test_denormal_variances_keep_the_digits_of_their_roots(slope):
+    """The root of the smallest float32 is 3.7e-23, a number like any other; the variance itself has few digits."""
+    var = torch.tensor([1.5e-45, 1e-44, 3e-41, 1e-38, 2e-38])
+    for ratio in (0.0, 0.7, -0.7, -3.0):
+        mean = ratio * var.double().sqrt().float()
+        with torch.no_grad():
+            out = kinked_line(TORCH, Moments(mean, var), slope)
+        pairs = zip(mean.tolist(), var.tolist(), strict=True)
+        expected = np.array([[float(part) for part in kinked_line_moments(m, v, slope=slope)] for m, v in pairs])
+        np.testing.assert_allclose(out.mean.double().numpy(), expected[:, 0], rtol=2e-5, atol=0.0)
+        np.testing.assert_allclose(out.var.double().numpy(), expected[:, 1], rtol=2e-5, atol=1.5e-45)
+
+
 def test_at_a_mean_of_zero_both_sides_count_half():
     for x in (0.0, -0.0):
         mean, var = torch.tensor([x], requires_grad=True), torch.tensor([1.0], requires_grad=True)

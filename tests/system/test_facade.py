@@ -9,9 +9,9 @@ import pytest
 import lbnn
 from places import ROOT
 
-FUNCTIONS = ("cat", "compile", "export", "fit", "from_torch", "load", "read_model", "save")
-MODULES = ("losses", "metrics", "montecarlo", "nn", "plots", "priors")
-ESTIMATORS = ("Regressor",)
+FUNCTIONS = ("cat", "compile", "export", "fit", "from_torch", "load", "read_model", "save", "softmax_moments")
+MODULES = ("class_metrics", "class_plots", "losses", "metrics", "montecarlo", "nn", "plots", "priors")
+ESTIMATORS = ("Classifier", "Regressor")
 
 
 def fresh(script, *words):
@@ -27,7 +27,7 @@ def test_importing_it_waits_for_neither_torch_nor_numpy():
 
 
 def test_dir_lists_the_public_names():
-    assert set(FUNCTIONS) | set(MODULES) | {"LbnnError", "Moments", "__version__"} == set(lbnn.__all__)
+    assert set(FUNCTIONS) | set(MODULES) | {"Classes", "LbnnError", "Moments", "__version__"} == set(lbnn.__all__)
     assert fresh("print(*dir(lbnn))").split() == sorted([*lbnn.__all__, *ESTIMATORS])
 
 
@@ -103,10 +103,11 @@ def test_every_import_that_a_page_writes_works():
 MISSING = "sys.modules['sklearn'] = None\n"
 
 
-@pytest.mark.parametrize("use", ["lbnn.Regressor", "from lbnn import Regressor"])
+@pytest.mark.parametrize("use", ["lbnn.Regressor", "from lbnn import Classifier"])
 def test_an_estimator_without_scikit_learn_says_in_one_line_what_to_install(use):
     script = f"{MISSING}try:\n    {use}\nexcept lbnn.LbnnError as error:\n    print(error)"
-    assert fresh(script) == "lbnn.Regressor needs scikit-learn 1.6 or newer: pip install 'lbnn[sklearn]'\n"
+    name = use.split()[-1].removeprefix("lbnn.")
+    assert fresh(script) == f"lbnn.{name} needs scikit-learn 1.6 or newer: pip install 'lbnn[sklearn]'\n"
 
 
 def test_everything_else_does_without_it():

@@ -8,14 +8,13 @@ import sys
 
 import pytest
 
-from lbnn.train import regressor
+from lbnn.train import classifier, regressor
 from places import ROOT
 
 ARRAY_API = """
-from functools import partial
 import lbnn
 from sklearn.utils.estimator_checks import check_array_api_input
-for estimator in (lbnn.Regressor(hidden=(4,), epochs=2),):
+for estimator in (lbnn.Regressor(hidden=(4,), epochs=2), lbnn.Classifier(hidden=(4,), epochs=2)):
     check_array_api_input(type(estimator).__name__, estimator, array_namespace="numpy", expect_only_array_outputs=False)
     print(type(estimator).__name__)
 """
@@ -24,10 +23,10 @@ for estimator in (lbnn.Regressor(hidden=(4,), epochs=2),):
 def test_array_namespaces_change_nothing():
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
     done = subprocess.run([sys.executable, "-c", ARRAY_API], capture_output=True, text=True, env=environment)
-    assert done.stdout.split() == ["Regressor"], done.stderr
+    assert done.stdout.split() == ["Regressor", "Classifier"], done.stderr
 
 
-@pytest.mark.parametrize("module", [regressor], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [regressor, classifier], ids=lambda module: module.__name__)
 def test_examples_of_docstrings_run(module):
     found = doctest.testmod(module)
     assert found.attempted >= 5 and not found.failed
@@ -41,4 +40,5 @@ def test_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
         exec(block, names)  # noqa: S102
     covered = re.search(r"interval covers (\d+)%", capsys.readouterr().out)
     assert covered and 75 <= int(covered[1]) <= 100
-    assert "diabetes_predict" in (tmp_path / "firmware" / "diabetes" / "diabetes.h").read_text()
+    for name, function in (("diabetes", "diabetes_predict("), ("iris", "iris_classify(")):
+        assert function in (tmp_path / "firmware" / name / f"{name}.h").read_text()

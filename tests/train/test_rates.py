@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lbnn.base.errors import LbnnError
-from lbnn.train.rates import RATES, ConstantRate, CosineRate, PlateauRate, WarmupRate, named_rate
+from lbnn.train.rates import RATES, ConstantRate, CosineRate, PlateauRate, WarmupRate, as_rate, named_rate
 from trainings import fit, line, network
 
 
@@ -23,18 +23,30 @@ def test_a_warm_up_rises_and_never_starts_at_zero():
     assert CosineRate(0.1)(99, 100) < 1e-3
 
 
-def test_a_plateau_waits_for_validations_in_vain():
-    rate = PlateauRate(factor=0.5, patience=2)
-    seen = []
-    for value in (3.0, 2.0, 2.0, 2.5, 1.0, 1.0, 1.0):
+@pytest.mark.parametrize(
+    ("validations", "factors"),
+    [
+        ((3.0, 2.0, 2.0, 2.5, 1.0, 1.0, 1.0), [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.25]),
+        # Better than the last is not better than the best.
+        ((1.0, 3.0, 2.0, 2.5, 1.5, 0.5, 0.6), [1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.25]),
+    ],
+)
+def test_a_plateau_waits_for_validations_in_vain_and_then_anew(validations, factors):
+    rate, seen = PlateauRate(factor=0.5, patience=2), []
+    for value in validations:
         rate.see(value)
         seen.append(rate(0, 1))
-    assert seen == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.25]
+    assert seen == factors
 
 
 @pytest.mark.parametrize(
     ("schedule", "rates"),
-    [(None, [1.0, 0.75, 0.25]), ("constant", [1.0] * 3), (lambda step, total: step / total, [0.0, 1 / 3, 2 / 3])],
+    [
+        ("cosine", [1.0, 0.75, 0.25]),
+        ("constant", [1.0] * 3),
+        (None, [1.0] * 3),  # that of the optimizer
+        (lambda step, total: step / total, [0.0, 1 / 3, 2 / 3]),
+    ],
 )
 def test_the_optimizer_gets_the_rate_of_each_step(schedule, rates):
     optimizer, seen = [], []
@@ -43,9 +55,8 @@ def test_the_optimizer_gets_the_rate_of_each_step(schedule, rates):
         optimizer.append(torch.optim.SGD(groups, lr=0.1))
         return optimizer[0]
 
-    given = {} if schedule is None else {"lr_schedule": schedule}
     watch = lambda epoch: seen.append([group["lr"] for group in optimizer[0].param_groups])
-    fit(network(), line(), epochs=3, optimizer=make, on_epoch=watch, **(given or {"lr_schedule": "cosine"}))
+    fit(network(), line(), epochs=3, optimizer=make, on_epoch=watch, lr_schedule=schedule)
     assert seen == [pytest.approx([0.1 * rate] * 2) for rate in rates]
 
 
@@ -74,4 +85,6 @@ def test_nonsense_gets_a_clear_error(wrong, message):
 
 
 def test_every_schedule_has_a_name():
-    assert [type(named_rate(name)) for name in RATES] == [ConstantRate, CosineRate, WarmupRate, CosineRate, PlateauRate]
+    rates = [ConstantRate(), CosineRate(), WarmupRate(), CosineRate(warmup=0.05), PlateauRate()]
+    assert [named_rate(name) for name in RATES] == rates
+    assert as_rate(None, None, None) == CosineRate()

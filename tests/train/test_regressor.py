@@ -98,6 +98,14 @@ def test_predictions_are_the_networks_and_have_the_shape_of_y():
             np.testing.assert_allclose(part.detach().numpy().reshape(target.shape), ours, rtol=1e-4)
 
 
+def test_a_prediction_does_not_depend_on_the_rows_beside_it():
+    x, y = rows(200)
+    fitted = lbnn.Regressor(epochs=2).fit(x, y)
+    whole = np.stack(fitted.predict(x, return_std=True))
+    alone = np.stack([fitted.predict(one[None], return_std=True) for one in x])[:, :, 0].T
+    np.testing.assert_allclose(alone, whole, rtol=1e-12)
+
+
 def test_scores_and_intervals_are_those_of_the_gaussian():
     x, y = rows()
     for target in (y, np.stack([y, y**2], axis=1)):

@@ -39,7 +39,7 @@ AREAS: dict[str, Area] = {
             ),
             *("tests/exporters/onnx/test_onnx.py", "tests/measure/test_saturated.py -k torch", "tests/convert"),
             *("tests/measure/test_parity.py", "tests/robust/test_hostile_files.py -k wrong_field"),
-            "tests/system/test_completeness.py",
+            *("tests/system/test_completeness.py", "tests/ops/test_kinked.py"),
         ),
     ),
     "kernels": Area(
@@ -82,6 +82,7 @@ AREAS: dict[str, Area] = {
             *("tests/exporters/c/test_selftest.py", "tests/exporters/c/dtypes"),
         ),
         (
+            *("tests/exporters/c/test_decide.py", "tests/c_runtime/test_machines.py -k 'longest_step or largest_int'"),
             *("tests/exporters/c/test_c_packages.py", "tests/exporters/c/test_folder.py"),
             *("tests/exporters/c/test_predict.py", "tests/exporters/c/test_c_static.py", GOLDEN),
         ),
@@ -92,7 +93,10 @@ AREAS: dict[str, Area] = {
             "tests/exporters/c/test_predict.py -k 'null_pointer or bad_numbers or good_call'",
             *("tests/exporters/c/test_selftest.py", "tests/exporters/test_compiled.py"),
         ),
-        ("tests/exporters/c/test_folder.py", "tests/exporters/c/test_c_packages.py", GOLDEN),
+        (
+            *("tests/exporters/c/test_decide.py", "tests/exporters/c/test_folder.py"),
+            *("tests/exporters/c/test_c_packages.py", GOLDEN),
+        ),
     ),
 }
 

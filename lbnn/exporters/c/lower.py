@@ -29,4 +29,4 @@ def _with_variance(graph: Graph) -> Graph:
     builder = GraphBuilder(graph.name, graph.input.shape, graph.input.random)
     for node in graph.nodes:
         builder.add(node.name, node.op, node.inputs, node.attrs, node.params)
-    return builder.finish(builder.add("certain", "lift", [graph.output]))
+    return builder.finish(builder.add("certain", "lift", [graph.output]), graph.head)

@@ -18,6 +18,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.device.generated import GeneratedModel
 from lbnn.exporters.c import names
 from lbnn.exporters.c.dtype import DType
+from lbnn.exporters.c.heads import HEAD_HEADER, classify_len, head_kernels
 from lbnn.exporters.c.shapes import SmallConvShape
 from lbnn.graph import INPUT, Graph, Node
 from lbnn.graph.plan import WORK, Place, Plan
@@ -25,7 +26,7 @@ from lbnn.ops import Shape
 from lbnn.ops.memory import MEAN, VAR
 
 # Suffixes of the model's own functions and arrays: no layer may take them.
-TAKEN = ("predict", "selftest", "weights", "input", "input_variance", "mean", "variance")
+TAKEN = ("predict", "classify", "decision", "selftest", "weights", "input", "input_variance", "mean", "variance")
 
 LONGEST_STEP = 144
 """LBNN_FOLD of c_runtime/lbnn.h: no loop counts further beyond its end."""
@@ -106,6 +107,8 @@ class Program:
     @property
     def work_len(self) -> int:
         """Elements of work memory; C has no arrays of length zero."""
+        if self.graph.head is not None:
+            return classify_len(self.graph.head, self.plan.size, self.output_len)
         return max(1, self.plan.size)
 
     @property
@@ -121,8 +124,9 @@ class Program:
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The kernel of each call, in order."""
-        return tuple(call.kernel for layer in self.layers for call in layer.calls)
+        """The kernel of each call, in order; those of the head last."""
+        layers = tuple(call.kernel for layer in self.layers for call in layer.calls)
+        return (*layers, *head_kernels(self.graph.head))
 
     def in_folder(self, folder: Path) -> GeneratedModel:
         """The program as it was written into a folder, for the devices that compile and run it."""
@@ -141,7 +145,7 @@ class Emission:
         self.layers = names.identifiers((node.name for node in graph.nodes), "layer", TAKEN)
         self.weights: list[Weights] = []
         self.geometries: list[Geometry] = []
-        self.headers = [dtype.base_header]
+        self.headers = [dtype.base_header, *([] if graph.head is None else [HEAD_HEADER])]
 
     def finish(self) -> Program:
         """Emits every node."""

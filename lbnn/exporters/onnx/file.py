@@ -1,7 +1,8 @@
 """From a prepared graph to one ONNX file of standard operators, by running the formulas over symbols.
 
 Inputs: `input`, and `input_variance` where the graph's input is random. Outputs: `mean` and `variance`. All are float32
-with a free batch axis `N`. A graph whose result has no variance gives zeros for it.
+with a free batch axis `N`. A graph whose result has no variance gives zeros for it. A graph with a head gives
+`probability`, `entropy` and `mutual_information` as well; mean and variance are those of its logits.
 """
 
 from __future__ import annotations
@@ -29,7 +30,13 @@ from lbnn.graph.passes import prepare
 from lbnn.graph.reference import evaluate_node
 from lbnn.model.file import Model
 from lbnn.model.inputs import trained_range
+from lbnn.ops.heads import find_head
 from lbnn.train.calibration import read_calibration
+
+CLASS_OUTPUTS = ("probability", "entropy", "mutual_information")
+"""Of a graph with a head, beside mean and variance of the logits."""
+ROW_OUTPUTS = CLASS_OUTPUTS[1:]
+"""One number for each sample."""
 
 
 def to_onnx(
@@ -137,18 +144,31 @@ class _Builder:
             tensors[0] = self.recorder.node("Identity", [tensors[0]])
         if tensors[1] == "input_variance":
             tensors[1] = self.recorder.node("Identity", [tensors[1]])
-        return dict(zip(tensors, ("mean", "variance"), strict=True))
+        named = dict(zip(tensors, ("mean", "variance"), strict=True))
+        logits = Moments(*(replace(s, name=t, factor=1.0) for s, t in zip(symbols, tensors, strict=True)))
+        return named | self._classes(logits)
+
+    def _classes(self, logits: Moments[Symbol]) -> dict[str, str]:
+        """The tensors of what the head makes of the logits."""
+        if self.graph.head is None:
+            return {}
+        self.recorder.layer = self.graph.head
+        found = find_head(self.graph.head).formula(self.namespace, logits)
+        parts = (found.probability, found.entropy, found.epistemic)
+        return {part.tensor(): name for part, name in zip(parts, CLASS_OUTPUTS, strict=True)}
 
     def _assemble(self, nodes: list[onnx.NodeProto], outputs: Mapping[str, str]) -> onnx.GraphProto:
         used = {name for node in nodes for name in node.input}
-        made = {name for node in nodes for name in node.output} - {"mean", "variance"}
         given, out = self.graph.input, self.graph.values[self.graph.output]
+        whole: Extents = (BATCH, *out.shape)
+        shapes = {name: (BATCH,) if name in ROW_OUTPUTS else whole for name in outputs.values()}
+        made = {name for node in nodes for name in node.output} - set(shapes)
         names = [INPUT, "input_variance"] if given.random else [INPUT]
         return helper.make_graph(
             nodes,
             _utf8(self.graph.name),
             [_float_info(name, (BATCH, *given.shape)) for name in names],
-            [_float_info(name, (BATCH, *out.shape)) for name in ("mean", "variance")],
+            [_float_info(name, shape) for name, shape in shapes.items()],
             [tensor for tensor in self.recorder.initializers.values() if tensor.name in used],
             value_info=[_float_info(name, shape) for name, shape in self.shapes.items() if name in made],
         )

@@ -115,6 +115,61 @@ class OnnxNamespace:
         """The smaller one."""
         return replace(x, name=self.recorder.node("Min", [x.tensor(), self.recorder.constant(bound)]), factor=1.0)
 
+    def maximum(self, x: Symbol, bound: float) -> Symbol:
+        """The larger one."""
+        name = self.recorder.node("Max", [x.tensor(), self.recorder.constant(bound)])
+        return replace(x, name=name, factor=1.0, low=max(x.low, bound))
+
+    def exp(self, x: Symbol) -> Symbol:
+        """Exponential."""
+        return Symbol(self.recorder, self.recorder.node("Exp", [x.tensor()]), x.shape, low=0.0)
+
+    def log(self, x: Symbol) -> Symbol:
+        """Logarithm."""
+        return Symbol(self.recorder, self.recorder.node("Log", [x.tensor()]), x.shape)
+
+    def normal_cdf(self, x: Symbol) -> Symbol:
+        """(1 + erf(x / sqrt 2)) / 2."""
+        scaled = x * float(np.sqrt(0.5))
+        return (Symbol(self.recorder, self.recorder.node("Erf", [scaled.tensor()]), x.shape) + 1.0) * 0.5
+
+    def sum_last(self, x: Symbol) -> Symbol:
+        """Sum along the last axis."""
+        axes = self.recorder.integers(-1)
+        return self._row(x, self.recorder.node("ReduceSum", [x.name, axes], keepdims=1))
+
+    def max_last(self, x: Symbol) -> Symbol:
+        """Largest along the last axis."""
+        return self._extreme(x, largest=1)
+
+    def min_last(self, x: Symbol) -> Symbol:
+        """Smallest along the last axis."""
+        return self._extreme(x, largest=0)
+
+    def _extreme(self, x: Symbol, largest: int) -> Symbol:
+        """By TopK: ReduceMax and ReduceMin take their axes in one way up to opset 17 and in another above."""
+        source, one = x.tensor(), self.recorder.integers(1)
+        found, _ = self.recorder.split_node("TopK", [source, one], 2, axis=-1, largest=largest)
+        return Symbol(self.recorder, found, (*x.shape[:-1], 1))
+
+    def _row(self, x: Symbol, name: str) -> Symbol:
+        return Symbol(self.recorder, name, (*x.shape[:-1], 1), x.factor)
+
+    def drop_last(self, x: Symbol) -> Symbol:
+        """Without the last axis."""
+        return x.like(self.recorder.node("Squeeze", [x.name, self.recorder.integers(-1)]), x.shape[:-1])
+
+    def knots(self, x: Symbol, numbers: tuple[float, ...]) -> Symbol:
+        """x times each number, along a new axis."""
+        name = self.recorder.node("Unsqueeze", [x.name, self.recorder.integers(1)])
+        apart = x.like(name, (x.shape[0], 1, *x.shape[1:]))
+        return apart if numbers == (1.0,) else apart * np.array(numbers)[:, None]
+
+    def sum_knots(self, x: Symbol) -> Symbol:
+        """Sum along that axis."""
+        name = self.recorder.node("ReduceSum", [x.name, self.recorder.integers(1)], keepdims=0)
+        return Symbol(self.recorder, name, (x.shape[0], *x.shape[2:]), x.factor)
+
     def leaky_relu(self, x: Symbol, slope: float) -> Symbol:
         """The plain function; a positive factor stays outside."""
         if slope == 1.0:

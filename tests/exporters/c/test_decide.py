@@ -8,12 +8,14 @@ import pytest
 import torch
 
 import lbnn
+from c_models import STRICT, run
 from lbnn import nn as bnn
 from lbnn.device.compilers import TOOLCHAINS
 from lbnn.exporters.c.lower import lower
 from lbnn.exporters.c.selftest import golden
 from lbnn.exporters.options import COptions
 from lbnn.model.file import read_model
+from places import need
 
 FLOATS = ctypes.POINTER(ctypes.c_float)
 RANGE = [[-1.25, 0.0, 5.0], [2.5, 2.0**-10, 5.0]]
@@ -92,10 +94,15 @@ def test_a_range_that_makes_no_sense_is_left_out(tmp_path, given):
     assert "out_of_range" not in header
 
 
-def test_the_example_shows_a_usual_input_and_what_is_known_of_it(tmp_path):
+def standardised(tmp_path):
+    """A calibrated model of two inputs and two outputs, exported."""
     model = bnn.Sequential(bnn.Standardize(torch.tensor([5.0, -3.0]), torch.tensor([2.0, 0.5])), bnn.Linear(2, 2))
     about = {"input_range": [[6.0, -4.0], [9.0, -2.5]], "calibration": CALIBRATION}
-    folder = lbnn.export(lbnn.save(model, tmp_path / "m.pt", (2,), metadata=about), "c", tmp_path / "c")
+    return lbnn.export(lbnn.save(model, tmp_path / "m.pt", (2,), metadata=about), "c", tmp_path / "c")
+
+
+def test_the_example_shows_a_usual_input_and_what_is_known_of_it(tmp_path):
+    folder = standardised(tmp_path)
     assert "6.0f, -3.0f" in (folder / "example_main.c").read_text()
     subprocess.run(
         ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", *folder.glob("*.c"), "-lm", "-o", tmp_path / "try"],
@@ -103,6 +110,39 @@ def test_the_example_shows_a_usual_input_and_what_is_known_of_it(tmp_path):
     )
     said = subprocess.run([tmp_path / "try"], capture_output=True, text=True, check=True).stdout
     assert "self-test: ok" in said and "in 90 % of cases" in said and "outside" not in said
+
+
+STAND_IN = """#include "m.h"
+lbnn_status m_predict(const float input[M_INPUT_LEN], float mean[M_OUTPUT_LEN], float variance[M_OUTPUT_LEN],
+                      float work[M_WORK_LEN])
+{
+    (void)input, (void)work;
+    mean[0] = 1.0f, variance[0] = VARIANCE, mean[1] = -2.0f, variance[1] = 0.25f;
+    return LBNN_OK;
+}
+int m_selftest(float work[M_WORK_LEN]) { (void)work; return 0; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("variance", "numbers", "said"),
+    [
+        (0.0625, "6.0f, -2.5f", "output 0: 0.625 to 1.375 in 90 % of cases\n"),
+        (4.0, "5.0f, -2.5f", "output 0: -2 to 4 in 90 % of cases\n"),
+    ],
+    ids=["sure and inside", "unsure, one number outside"],
+)
+def test_the_example_prints_intervals_and_what_is_unsure_or_outside(tmp_path, variance, numbers, said):
+    need("gcc")
+    folder = standardised(tmp_path)
+    (tmp_path / "main.c").write_text((folder / "example_main.c").read_text().replace("6.0f, -3.0f", numbers))
+    (tmp_path / "model.c").write_text(STAND_IN.replace("VARIANCE", f"{variance}f"))
+    files = (tmp_path / "main.c", tmp_path / "model.c")
+    run("gcc", *STRICT, f"-I{folder}", *files, "-o", tmp_path / "a.out", "-lm")
+    lines = f"output 0: mean 1, variance {variance:g}\noutput 1: mean -2, variance 0.25\n"
+    told = "unsure\noutside of the training data\n" if variance == 4.0 else ""
+    between = "output 1: -2.125 to -1.875 in 90 % of cases\n"
+    assert run(tmp_path / "a.out") == f"self-test: ok\n{lines}{said}{between}{told}"
 
 
 def test_the_usual_vectors_of_the_self_test_lie_in_the_range_of_training(tmp_path):

@@ -16,6 +16,7 @@ import lbnn
 from c_models import MODELS, STRICT, WARNINGS, export, mlp, read, run, sources
 from lbnn.base.errors import LbnnError
 from lbnn.exporters.c import COptions, export_c, generate, lower
+from lbnn.exporters.c.folder import write_program
 from lbnn.model.file import read_model
 from places import ROOT, TESTS, need
 
@@ -84,6 +85,19 @@ def test_the_footprint_is_written_for_build_systems(folders):
     lengths = [int(n) for n in re.findall(r"static const float \w+\[(\d+)\]", weights)]
     assert 4 * sum(lengths) <= data["weight_bytes"] <= 4 * sum(lengths) + 512
     assert data["macs"] > 0 and data["stack_bytes"] > 0
+
+
+@pytest.mark.parametrize("variance", [False, True])
+def test_those_who_run_a_model_are_told_what_its_header_says(tmp_path, variance):
+    model, options = read("series"), COptions(name="net", input_variance=variance)
+    net = write_program(lower(model, options), model, options, tmp_path / "c")
+    header = (net.folder / "net.h").read_text()
+    lengths = dict(re.findall(r"#define NET_(\w+)_LEN (\d+)", header))
+    assert {"INPUT": net.input_len, "OUTPUT": net.output_len, "WORK": net.work_len} == {
+        key: int(length) for key, length in lengths.items()
+    }
+    assert net.input_variance is variance is ("const float input_variance[" in header)
+    assert net.work_bytes == 4 * net.work_len
 
 
 def test_an_existing_folder_is_kept_unless_forced(tmp_path):

@@ -42,6 +42,15 @@ def test_hostile_names_become_plain_identifiers(text):
     assert not name.lower().startswith("lbnn")
 
 
+KEYWORDS = "int double for static sizeof inline restrict class template namespace new delete nullptr alignas bool"
+FILES = "math stdint string limits main arduino example_main con aux com1 lpt9"
+
+
+@pytest.mark.parametrize("word", [*KEYWORDS.split(), *FILES.split()])
+def test_words_of_c_and_cpp_and_names_of_headers_and_devices_get_a_prefix(word):
+    assert c_name(word) == f"model_{word}" and c_name(word.upper()) == f"model_{word.upper()}"
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(max_size=60), unique=True, max_size=8))
 def test_different_names_stay_different_whatever_their_case(texts):

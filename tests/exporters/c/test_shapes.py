@@ -1,6 +1,7 @@
 """The choice of kernels by shape: each fast one exactly where its window fits."""
 
-from dataclasses import fields, replace
+from dataclasses import astuple, fields, replace
+from itertools import product
 
 import pytest
 
@@ -74,3 +75,14 @@ def test_the_small_shape_has_the_channels_of_a_group_and_numbers_of_16_bits():
     assert (small.in_channels, small.out_channels, small.groups, small.in_width) == (2, 4, 3, 4)
     assert small_shape(replace(POINT, in_width=65535)).in_width == 65535
     assert small_shape(replace(POINT, in_width=65536)) is None
+
+
+def test_no_step_of_a_window_passes_the_largest_number_of_its_shape():
+    """Counted in the padded input: a position behind the last one, a tap behind those of the last window."""
+    for size, kernel, stride, padding, dilation in product((1, 4, 6), (1, 2, 3), (1, 2, 7), (0, 2), (1, 2, 5)):
+        count = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+        wide = ConvShape(1, 1, size, 1, 1, count, 1, kernel, 1, stride, 0, padding, 1, dilation, 1)
+        high = ConvShape(1, size, 1, 1, count, 1, kernel, 1, stride, 1, padding, 0, dilation, 1, 1)
+        for shape in (wide, high) if count > 0 else ():
+            ends = (count * stride, (count - 1) * stride + kernel * dilation)
+            assert shape.largest >= max(*ends, *astuple(shape))

@@ -1,12 +1,16 @@
 """What the templates say of a model."""
 
 import re
+from dataclasses import replace
+
+import pytest
 
 import lbnn
 from c_models import read
 from lbnn import nn as bnn
 from lbnn.exporters.c import COptions, generate, lower
-from lbnn.exporters.c.view import call_lines, layer_lines
+from lbnn.exporters.c.program import LONGEST_STEP, Geometry
+from lbnn.exporters.c.view import call_lines, layer_lines, view
 from lbnn.model.file import read_model
 
 
@@ -42,3 +46,26 @@ def test_the_lines_of_a_source_belong_to_the_layers_whose_calls_stand_there():
     assert [kernel for kernels in found.values() for kernel in kernels] == calls
     by_layer = {layer.layer: [call.kernel for call in layer.calls] for layer in program.layers}
     assert by_layer == {name: [k for n in owners if owners[n] == name for k in found[n]] for name in by_layer}
+
+
+@pytest.mark.parametrize(("largest", "asks"), [(32767, False), (32768, True)])
+def test_a_header_asks_for_a_wide_int_where_a_number_passes_what_c_promises(largest, asks):
+    model, options = read_model(bnn.Sequential(bnn.Linear(2, 1)), (2,)), COptions()
+    geometry = Geometry("lbnn_pool_shape", "pool", (), largest - LONGEST_STEP)
+    program = replace(lower(model, options), geometries=(geometry,))
+    seen = view(program, model, options)
+    assert (seen.largest_int, seen.needs_wide_int) == (largest, asks)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "widths"),
+    [
+        (bnn.Linear(3, 10), (3,), [16] * 4 + [4] * 4),  # the bias and 3 inputs: 8 outputs, then 2
+        (bnn.Conv1d(4, 6, 3, groups=2), (4, 9), [6] * 14),  # two groups of 3 outputs: the bias and 2 x 3 inputs
+    ],
+)
+def test_packed_weights_stand_in_lines_of_a_blocks_means_and_variances(layer, shape, widths):
+    model = read_model(bnn.Sequential(layer), shape)
+    (constant,) = view(lower(model, COptions()), model, COptions()).constants
+    lines = [line.count("f") for line in constant.text.splitlines()]
+    assert lines[: len(widths)] == widths and sum(lines) == constant.length

@@ -1,0 +1,161 @@
+"""Class probabilities of Gaussian logits against fine quadrature."""
+
+import numpy as np
+import pytest
+import torch
+
+from gumbel import hard_rows, quadrature, sigmoid_truth, softmax
+from lbnn.base.errors import LbnnError
+from lbnn.base.moments import Moments
+from lbnn.graph.reference import NUMPY
+from lbnn.nn.heads import class_moments, softmax_moments
+from lbnn.ops.heads import HEADS, find_head
+from lbnn.ops.softmax import GUMBEL_NORMALS, KNOTS, narrow_class, sweep_points, wide_class
+
+ROWS = [row for classes, count in ((2, 60), (3, 60), (10, 60), (100, 12)) for row in hard_rows(count, classes, classes)]
+TRUTH = [quadrature(mean, sigma) for mean, sigma in ROWS]
+
+
+def moments(mean, sigma, dtype=torch.float32):
+    return Moments(*(torch.as_tensor(np.atleast_2d(part), dtype=dtype) for part in (mean, np.square(sigma))))
+
+
+def test_the_oracle_has_converged():
+    for mean, sigma in ROWS[::20]:
+        coarse, fine = quadrature(mean, sigma), quadrature(mean, sigma, 720)
+        assert np.abs(coarse.probability - fine.probability).max() < 1e-9
+        assert abs(coarse.aleatoric - fine.aleatoric) < 1e-9
+
+
+def test_the_oracle_is_what_sampling_gives():
+    mean, sigma = np.array([0.0, 1.0, -2.0]), np.array([0.3, 2.0, 6.0])
+    p = softmax(mean + sigma * np.random.default_rng(0).normal(size=(400_000, 3)))
+    truth, error = quadrature(mean, sigma), p.std(0) / np.sqrt(len(p))
+    assert (np.abs(p.mean(0) - truth.probability) < 4 * error).all()
+    entropies = -(p * np.log(np.maximum(p, 1e-300))).sum(1)
+    assert abs(entropies.mean() - truth.aleatoric) < 4 * entropies.std() / np.sqrt(len(p))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_probabilities_are_the_mean_of_the_softmax_up_to_a_standard_deviation_of_20(dtype):
+    for (mean, sigma), truth in zip(ROWS, TRUTH, strict=True):
+        found = softmax_moments(moments(mean, sigma, dtype))
+        assert np.abs(found.probability[0].double().numpy() - truth.probability).max() < 1.5e-3, (mean, sigma)
+        assert abs(float(found.probability.double().sum()) - 1) < 1e-6
+
+
+def test_entropy_and_its_parts_are_those_of_the_truth():
+    for (mean, sigma), truth in zip(ROWS, TRUTH, strict=True):
+        found = softmax_moments(moments(mean, sigma))
+        room = 1e-2 if len(mean) < 100 else 2.5e-2
+        for name in ("entropy", "aleatoric", "epistemic"):
+            assert abs(float(getattr(found, name)) - getattr(truth, name)) < room, (name, mean, sigma)
+        assert float(found.entropy) == pytest.approx(float(found.aleatoric + found.epistemic), abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["exact", "fast"])
+def test_known_logits_give_the_softmax_exactly(kind):
+    mean = torch.randn(50, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 4
+    found = softmax_moments(Moments(mean, torch.zeros_like(mean)), kind)
+    torch.testing.assert_close(found.probability, torch.softmax(mean, -1), rtol=1e-12, atol=1e-13)
+    assert float(found.epistemic.max()) < 5e-4
+    torch.testing.assert_close(softmax_moments(mean, kind).probability, found.probability)
+
+
+def test_the_fast_kind_is_near_for_small_variances():
+    mean, sigma = np.array([0.3, -0.4, 1.0]), np.full(3, 0.1)
+    truth, found = quadrature(mean, sigma), softmax_moments(moments(mean, sigma, torch.float64), "fast")
+    assert np.abs(found.probability[0].numpy() - truth.probability).max() < 4e-4
+    assert float(found.epistemic) == pytest.approx(truth.epistemic, rel=0.02)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.05, 0.3, 1.0, 3.0, 20.0])
+def test_labels_have_the_mean_of_the_logistic_function_and_of_its_entropy(sigma):
+    for mean in (-30.0, -5.0, -1.0, 0.0, 0.2, 2.0, 8.0):
+        probability, aleatoric = sigmoid_truth(mean, sigma)
+        found = class_moments(moments([mean], [sigma], torch.float64), "sigmoid")
+        assert abs(float(found.probability) - probability) < 6e-6
+        assert abs(float(found.aleatoric) - aleatoric) < 6e-5
+
+
+def test_labels_are_independent_so_that_entropies_add():
+    mean, sigma = np.array([0.5, -1.0, 3.0]), np.array([1.0, 0.2, 5.0])
+    together = class_moments(moments(mean, sigma, torch.float64), "sigmoid")
+    each = [class_moments(moments([m], [s], torch.float64), "sigmoid") for m, s in zip(mean, sigma, strict=True)]
+    for part in ("entropy", "aleatoric", "epistemic"):
+        assert float(getattr(together, part)) == pytest.approx(sum(float(getattr(one, part)) for one in each), abs=1e-4)
+
+
+EXTREMES = [0.0, 1e-38, 1e-30, 1e-12, 1e-4, 0.49999, 0.5, 0.7, 400.0, 1e6, 1e20, 1e38]
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("scale", [0.0, 1.0, 50.0, 1e4, 1e10])
+def test_results_and_gradients_are_finite_everywhere(head, scale):
+    draw = torch.Generator().manual_seed(1)
+    var = torch.tensor(EXTREMES)[torch.randint(len(EXTREMES), (200, 4), generator=draw)]
+    mean = (torch.randn(200, 4, generator=draw) * scale).requires_grad_()
+    var.requires_grad_()
+    found = class_moments(Moments(mean, var), head)
+    for part in found[:4]:
+        assert torch.isfinite(part).all()
+        assert (part >= 0).all()
+    for part in (found.probability.square().sum(), found.entropy.sum(), found.epistemic.sum()):
+        for grad in torch.autograd.grad(part, (mean, var), retain_graph=True):
+            assert torch.isfinite(grad).all()
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_gradients_are_those_of_finite_differences(head):
+    mean = torch.tensor([[0.3, -1.0, 2.0]], dtype=torch.float64, requires_grad=True)
+    var = torch.tensor([[0.2, 3.0, 30.0]], dtype=torch.float64, requires_grad=True)
+
+    def parts(m, v):
+        found = class_moments(Moments(m, v), head)
+        return found.probability, found.entropy, found.aleatoric
+
+    assert torch.autograd.gradcheck(parts, (mean, var), rtol=1e-4)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_torch_in_float32_and_numpy_in_float64_agree(head):
+    for mean, sigma in ROWS[:180:5]:
+        logits = moments(mean, sigma)
+        found = class_moments(logits, head)
+        want = find_head(head).formula(NUMPY, Moments(*(part.double().numpy() for part in logits)))
+        for one, other in zip(found[:4], want[:4], strict=True):
+            assert np.abs(one.double().numpy() - other).max() < 1e-5
+
+
+def test_both_forms_of_a_class_agree_where_they_meet():
+    logits = Moments(np.array([[0.0, 1.0]]), np.array([[0.5, 0.5]]))
+    rest, _ = sweep_points(NUMPY, logits)
+    assert rest.shape == (1, KNOTS, 2)
+    for one, other, room in zip(
+        narrow_class(NUMPY, rest, logits), wide_class(NUMPY, rest, logits), (7e-4, 1.5e-3, 4e-3), strict=True
+    ):
+        assert np.abs(one - other).max() < room
+
+
+def test_the_normals_have_the_mean_and_the_variance_of_gumbel_noise():
+    weight, mean, sd = np.array(GUMBEL_NORMALS).T
+    assert weight.sum() == pytest.approx(1, abs=1e-12)
+    centre = weight @ mean
+    assert centre == pytest.approx(0.5772156649, abs=1e-5)
+    assert weight @ (sd**2 + mean**2) - centre**2 == pytest.approx(np.pi**2 / 6, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: softmax_moments(torch.zeros(3, 1)), "2 or more logits.*SigmoidHead"),
+        (lambda: softmax_moments(torch.zeros(3)), r"shape \(N, K\)"),
+        (lambda: softmax_moments(torch.zeros(3, 2), "quick"), "exact or fast"),
+        (lambda: softmax_moments(Moments(torch.zeros(3, 2), torch.zeros(3, 1))), "variances of the same"),
+        (lambda: find_head("argmax"), "softmax, softmax_fast, sigmoid"),
+    ],
+)
+def test_what_has_no_classes_is_refused_in_one_line(call, says):
+    with pytest.raises(LbnnError, match=says) as error:
+        call()
+    assert "\n" not in str(error.value)
