@@ -34,6 +34,7 @@ KINDS = {
     "flag": lambda draw: draw.choice("01"),
     "site": lambda draw: draw.choice(["roof", "yard", "cellar"]),
     "code": lambda draw: draw.choice(["1", "2", "x"]),
+    "odd": lambda draw: draw.choice(["1_0", "2", "٣"]),
     "gaps": lambda draw: draw.choice(["", "NA", "7.5", "8", " 9 ", "?"]),
     "once": lambda draw: "17",
     "empty": lambda draw: "",
