@@ -21,13 +21,14 @@ from lbnn.model.file import read_model
 from lbnn.train import chunks, large, packing, rowfile
 from lbnn.train.csvfile import CsvFormat
 from lbnn.train.datafile import read_table
+from lbnn.train.newrows import RowReader
 from lbnn.train.packing import Shares, Sums, chances
 from lbnn.train.processes import Processes
 from lbnn.train.recipe import MOST_STEPS, recipe_for
 from lbnn.train.regression import Job, train_file
 from lbnn.train.rowfile import RowFile
 from lbnn.train.survey import survey
-from lbnn.train.table import Choice
+from lbnn.train.table import Choice, Column
 
 KINDS = {
     "number": lambda draw: f"{draw.gauss(0, 1):.4g}",
@@ -47,8 +48,8 @@ def random_csv(path: Path, seed: int, rows: int = 60) -> Path:
     draw = random.Random(seed)
     kinds = ["number", *draw.choices(list(KINDS), k=4)]
     table = [[KINDS[kind](draw) for kind in kinds] + [f"{draw.gauss(5, 1):.5g}"] for _ in range(rows)]
-    if draw.random() < 0.3:
-        for row in table[-3:]:
+    if kinds[1] == "empty" or draw.random() < 0.3:
+        for row in table[-2:]:
             row[1] = draw.choice(["late", "4"])
     names = [*(f"{kind}{place}" for place, kind in enumerate(kinds)), "y"]
     path.write_text("\n".join(",".join(row) for row in [names, *table]) + "\n")
@@ -361,6 +362,13 @@ def test_a_prediction_in_chunks_is_that_of_the_whole(streamed, tmp_path, monkeyp
     assert [found[1][key] for key in ("nll", "rmse", "covered")] == pytest.approx(
         [found[0][key] for key in ("nll", "rmse", "covered")], rel=1e-6
     )
+
+
+@pytest.mark.parametrize("cell", ["1_0", "٣", "inf", "warm"])
+def test_what_is_no_number_in_a_file_is_none_in_a_prediction(tmp_path, cell):
+    (tmp_path / "d.csv").write_text(f"a,b\n1,2\n{cell},3\n")
+    with pytest.raises(LbnnError, match=f"column 'a' must hold numbers, not '{cell}'"):
+        list(RowReader(tmp_path / "d.csv", (Column("a"),), (), CsvFormat()))
 
 
 # Memory
