@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from lbnn.base import resources
 from lbnn.base.version import __version__
 from lbnn.exporters.c import literals, names
+from lbnn.exporters.c.around import (
+    CalibrationView,
+    HeadView,
+    RangeView,
+    calibration_view,
+    example_text,
+    head_view,
+    range_view,
+)
 from lbnn.exporters.c.dtype import DType
-from lbnn.exporters.c.heads import HEAD_KERNELS
 from lbnn.exporters.c.program import Geometry, LayerCalls, Program, Weights
 from lbnn.exporters.c.selftest import Golden, golden
 from lbnn.exporters.options import COptions
-from lbnn.graph.reference import classify
 from lbnn.model.file import Model
-from lbnn.model.inputs import trained_range, unsure_entropy, usual_inputs
-from lbnn.train.calibration import read_calibration
 
-LONGEST_EXAMPLE = 64
-CLASS_TOLERANCE = 1e-4
-"""Of the self-test's probabilities, beside what the logits may be off by."""
 SMALLEST_INT_MAX = 32767
 """What C promises of `int`, and all that AVR has."""
 MEMBERS = {
@@ -74,42 +74,6 @@ class GoldenView:
     input_variance: str
     mean: str
     variance: str
-
-
-@dataclass(frozen=True)
-class RangeView:
-    """The range of the training inputs as text: `count` numbers, of which `index` is that of input i."""
-
-    count: int
-    how: str
-    index: str
-    low: str
-    high: str
-
-
-@dataclass(frozen=True)
-class CalibrationView:
-    """The constants of a calibration as text; `limit` is of variances."""
-
-    rows: int
-    percent: str
-    alarms: str
-    factor: str
-    limit: str
-
-
-@dataclass(frozen=True)
-class HeadView:
-    """What NAME_classify says: its kernel, where the logits lie in `work`, the class, and when it is unsure."""
-
-    kernel: str
-    what: str
-    logits: int
-    label: str
-    label_is: str
-    limit: str
-    probability: str
-    room: str
 
 
 @dataclass(frozen=True)
@@ -187,10 +151,10 @@ def view(program: Program, model: Model, options: COptions) -> ModelView:
         result_mean=program.result[0],
         result_var=program.result[1],
         golden=_golden(vectors, program),
-        head=_head(vectors, program, model),
-        example=_example(program, model),
-        range=_range(program, model),
-        calibration=_calibration(program, model),
+        head=head_view(vectors, program, model),
+        example=example_text(program, model),
+        range=range_view(program, model),
+        calibration=calibration_view(program, model),
     )
 
 
@@ -285,82 +249,17 @@ def _columns(layer: LayerCalls) -> tuple[str, str, str]:
     return (layer.layer, layer.node.op, layer.shape)
 
 
-def _head(vectors: Golden, program: Program, model: Model) -> HeadView | None:
-    found = classify(program.graph, vectors.result)
-    if found is None or program.graph.head is None:
-        return None
-    one, limit = program.output_len == 1, unsure_entropy(model.metadata)
-    return HeadView(
-        kernel=HEAD_KERNELS[program.graph.head].name,
-        what="labels" if program.graph.head == "sigmoid" else "classes",
-        logits=program.work_len - 2 * program.output_len,
-        label="probability[0] >= 0.5f" if one else f"lbnn_largest(probability, {program.name.upper()}_OUTPUT_LEN)",
-        label_is="1 if the label holds, else 0" if one else "the index of the largest probability",
-        limit="" if limit is None else literals.scalar(limit),
-        probability=_nested(found.probability),
-        room=", ".join(map(literals.scalar, _class_room(vectors))),
-    )
-
-
-def _class_room(vectors: Golden) -> list[float]:
-    """How far each vector's probabilities may be off: no more than the largest logit, of which they are a function."""
-    mean, var = vectors.result
-    logits = (np.abs(mean) + np.sqrt(var)).max(axis=1)
-    return [float(room) for room in CLASS_TOLERANCE + vectors.tolerance * logits]
-
-
 def _golden(vectors: Golden, program: Program) -> GoldenView:
     scales = ", ".join(f"{scale:g}" for scale in vectors.scales)
     return GoldenView(
         count=len(vectors.scales),
         description=f"Inputs of scale {scales}, and what the float64 reference gives for them.",
         tolerance=literals.scalar(vectors.tolerance),
-        input=_nested(vectors.mean),
-        input_variance=_nested(vectors.var),
-        mean=_nested(vectors.result.mean),
-        variance=_nested(vectors.result.var),
+        input=literals.nested(vectors.mean),
+        input_variance=literals.nested(vectors.var),
+        mean=literals.nested(vectors.result.mean),
+        variance=literals.nested(vectors.result.var),
     )
-
-
-def _example(program: Program, model: Model) -> str:
-    """A usual input, unless that is zeros or too long to read."""
-    usual = usual_inputs(model, np.zeros(program.graph.input.shape))
-    return _listed(usual).replace("        ", "    ") if program.input_len <= LONGEST_EXAMPLE and usual.any() else ""
-
-
-def _range(program: Program, model: Model) -> RangeView | None:
-    count = program.graph.input.shape[0]
-    given = trained_range(model.metadata, count)
-    if given is None:
-        return None
-    each = program.input_len // count
-    how, index = (", channel by channel", f"i / {each}") if each > 1 else ("", "i")
-    return RangeView(count, how, index, *map(_listed, given))
-
-
-def _calibration(program: Program, model: Model) -> CalibrationView | None:
-    found = read_calibration(model.metadata, program.output_len)
-    if found is None:
-        return None
-    limits = np.square(np.array(found.unsure_sd))
-    return CalibrationView(
-        found.rows,
-        f"{100 * found.level:.4g}",
-        f"{100 * found.false_alarms:.4g}",
-        _listed(found.factor),
-        _listed(limits),
-    )
-
-
-def _listed(values: Any) -> str:
-    """Numbers of an array inside a function, eight a line."""
-    return "        " + ",\n        ".join(literals.rows(np.asarray(values, dtype=np.float32), 8))
-
-
-def _nested(values: Any) -> str:
-    """Rows of a two-dimensional array, in braces, eight numbers a line."""
-    texts = (",\n     ".join(literals.rows(row, 8)) for row in np.asarray(values, dtype=np.float32))
-    return ",\n".join(f"    {{{text}}}" for text in texts)
 
 
 def _indented(rows: list[str]) -> str:
