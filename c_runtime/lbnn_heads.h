@@ -14,6 +14,7 @@
 #include "lbnn_math.h"
 
 #define LBNN_LEAST 1e-30f /* of what has a logarithm */
+#define LBNN_FAR 11.0f    /* beyond so many standard deviations nothing is left, 2e-28 */
 
 /* log(x) for 1e-37 < x < 1e38: x = 2^n (1 + u), log(x) = n log(2) + log(1 + u) */
 LBNN_INLINE lbnn_lanes lbnn_log(lbnn_lanes x)
@@ -92,7 +93,7 @@ typedef struct {
 LBNN_INLINE lbnn_normal lbnn_normal_of(lbnn_lanes d, float weight, lbnn_tail_odd c)
 {
     LBNN_ROUND_PRODUCTS
-    const lbnn_lanes x = lbnn_lanes_at_most(lbnn_lanes_abs(d), LBNN_TAIL_MAX);
+    const lbnn_lanes x = lbnn_lanes_at_most(lbnn_lanes_abs(d), LBNN_FAR); /* further out quotients are denormal */
     const lbnn_tail_moments tail = lbnn_tail(x, c);
     const lbnn_lanes scale = LBNN_TAIL_FACTOR * weight * tail.scale;
     const lbnn_lanes q = scale * tail.q;
