@@ -184,6 +184,13 @@ def test_random_terms_stay_within_the_contract(host: Any, name: str, terms: int)
     layer(name, terms, False, 1).check(host, LAYERS[name][1])
 
 
+@pytest.mark.parametrize("name", LAYERS)
+def test_sums_of_whole_parts_and_of_one_term_more_or_less_stay_within_the_contract(host: Any, name: str) -> None:
+    """Parts are of 144 terms, with moments of 72: a part of none must not begin."""
+    for terms in (71, 72, 73, 144, 145, 216):
+        layer(name, terms, False, 1).check(host, LAYERS[name][1])
+
+
 @pytest.mark.parametrize("compiler", CORE_BUILDS)
 @pytest.mark.parametrize("name", LAYERS)
 def test_an_emulated_core_stays_within_the_contract(folder: Path, name: str, compiler: str) -> None:

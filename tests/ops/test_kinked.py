@@ -135,6 +135,17 @@ def drawn(*shape, dtype=torch.float32):
     return mean.requires_grad_(), torch.rand(shape, generator=generator, dtype=dtype).requires_grad_()
 
 
+@pytest.mark.parametrize("slope", SLOPES)
+def test_gradients_that_will_be_differentiated_again_are_the_same(slope):
+    """gradgradcheck compares them with their own differences alone."""
+    mean, var = drawn(40, dtype=torch.float64)
+    towards = [part.detach() for part in drawn(40, dtype=torch.float64)]
+    out = kinked_line(TORCH, Moments(mean, var), slope)
+    find = partial(torch.autograd.grad, list(out), (mean, var), towards, retain_graph=True)
+    for a, b in zip(find(), find(create_graph=True), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+
+
 def test_blocks_change_nothing():
     mean, var = drawn(3, BLOCK // 2 + 5)
     towards = drawn(3, BLOCK // 2 + 5)

@@ -188,11 +188,12 @@ def test_the_reading_says_who_is_better_and_who_worse_and_scores_mixtures_twice(
     base = draw.normal(size=20)
     for name, gain, gaussian in ((OURS, 0.0, 0.0), ("a", 0.5, 0.0), ("b", -0.5, 0.25), ("c", 0.0, 0.0)):
         values = base + gain + 0.1 * draw.normal(size=20) * (name != OURS)
-        methods[name] = {i: {"log_likelihood": v, "gaussian": v + gaussian} for i, v in enumerate(values)}
+        methods[name] = {i: {"log_likelihood": v, "gaussian": v + gaussian, "rmse": v} for i, v in enumerate(values)}
     said = reading(methods)
-    assert "better: a; worse: b; neither: c." in said
+    assert "- log-likelihood: **better** a. **worse** b. **neither** c.\n" in said
+    assert "- RMSE: **better** b. **worse** a. **neither** c.\n" in said
     mean = np.mean([one["gaussian"] for one in methods["b"].values()])
-    assert said.endswith(f"As one Gaussian of the same moments: b {mean:.3f}.")
+    assert said.endswith(f"as one Gaussian: b {mean:.3f}.")
 
 
 def test_calibration_on_public_data_counts_unseen_rows_and_covers_what_it_says(quick, tmp_path, capsys):

@@ -55,17 +55,25 @@ def cells(methods: ByMethod, method: str) -> list[str]:
 
 def reading(methods: ByMethod) -> str:
     """Who differs from lbnn by more than two standard errors, and mixtures scored as one Gaussian."""
+    single = [f"{method} {np.mean(values):.3f}" for method, values in as_gaussians(methods).items()]
+    lines = [
+        f"Beside {OURS}, by more than two standard errors:\n",
+        f"- log-likelihood: {compared(methods, 'log_likelihood', 1.0)}",
+        f"- RMSE: {compared(methods, 'rmse', -1.0)}",
+    ]
+    return "\n".join([*lines, f"\nLog-likelihood as one Gaussian: {'; '.join(single)}."] if single else lines)
+
+
+def compared(methods: ByMethod, key: str, better: float) -> str:
+    """The methods by what the mean of their differences says, split by split."""
     apart: dict[str, list[str]] = {"better": [], "worse": [], "neither": []}
     for method in methods:
-        values = differences(methods, method)
+        values = differences(methods, method, key)
         if method != OURS and len(values) >= ENOUGH:
-            gain = float(np.mean(values))
+            gain = better * float(np.mean(values))
             clear = abs(gain) > 2.0 * standard_error(values)
             apart[("better" if gain > 0.0 else "worse") if clear else "neither"].append(method)
-    said = "; ".join(f"{kind}: {', '.join(names) or 'none'}" for kind, names in apart.items())
-    single = [f"{method} {np.mean(values):.3f}" for method, values in as_gaussians(methods).items()]
-    line = f"In log-likelihood beside {OURS}, by more than two standard errors: {said}."
-    return f"{line} As one Gaussian of the same moments: {', '.join(single)}." if single else line
+    return " ".join(f"**{kind}** {'; '.join(names) or 'none'}." for kind, names in apart.items())
 
 
 def as_gaussians(methods: ByMethod) -> dict[str, list[float]]:
@@ -90,14 +98,10 @@ def standard_error(values: Sequence[float]) -> float:
     return float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
 
 
-def differences(methods: ByMethod, method: str) -> list[float]:
-    """Log-likelihood minus that of lbnn, split by split."""
+def differences(methods: ByMethod, method: str, key: str = "log_likelihood") -> list[float]:
+    """A score minus that of lbnn, split by split."""
     other = methods.get(OURS, {})
-    return [
-        one["log_likelihood"] - other[split]["log_likelihood"]
-        for split, one in methods[method].items()
-        if split in other
-    ]
+    return [one[key] - other[split][key] for split, one in methods[method].items() if split in other]
 
 
 def in_units(found: Sequence[dict[str, Any]], keys: Sequence[str]) -> str:
