@@ -14,6 +14,7 @@
 #include "lbnn_math.h"
 
 #define LBNN_LEAST 1e-30f /* of what has a logarithm */
+#define LBNN_FAR 11.0f    /* beyond so many standard deviations nothing is left, 2e-28 */
 
 /* log(x) for 1e-37 < x < 1e38: x = 2^n (1 + u), log(x) = n log(2) + log(1 + u) */
 LBNN_INLINE lbnn_lanes lbnn_log(lbnn_lanes x)
@@ -92,7 +93,7 @@ typedef struct {
 LBNN_INLINE lbnn_normal lbnn_normal_of(lbnn_lanes d, float weight, lbnn_tail_odd c)
 {
     LBNN_ROUND_PRODUCTS
-    const lbnn_lanes x = lbnn_lanes_at_most(lbnn_lanes_abs(d), LBNN_TAIL_MAX);
+    const lbnn_lanes x = lbnn_lanes_at_most(lbnn_lanes_abs(d), LBNN_FAR); /* further out quotients are denormal */
     const lbnn_tail_moments tail = lbnn_tail(x, c);
     const lbnn_lanes scale = LBNN_TAIL_FACTOR * weight * tail.scale;
     const lbnn_lanes q = scale * tail.q;
@@ -333,10 +334,11 @@ LBNN_KERNEL void lbnn_softmax(const float *LBNN_RESTRICT mean, const float *LBNN
     for (int i = 0; i < k; i++) {
         total += probability[i];
     }
+    const float inverse = 1.0f / total;
     for (int i = 0; i < k; i++) {
-        probability[i] /= total;
+        probability[i] *= inverse;
     }
-    lbnn_part_entropy(lbnn_entropy(probability, rest, k), surplus / total - 0.57721566f, parts);
+    lbnn_part_entropy(lbnn_entropy(probability, rest, k), surplus * inverse - 0.57721566f, parts);
 }
 
 /* ---- a rule of thumb ---------------------------------------------------------------------------- */
@@ -356,8 +358,9 @@ LBNN_INLINE void lbnn_plain_softmax(float *x, int k)
     for (int i = 0; i < k; i++) {
         total += x[i];
     }
+    const float inverse = 1.0f / total; /* not every soft-float division rounds denormals */
     for (int i = 0; i < k; i++) {
-        x[i] /= total;
+        x[i] *= inverse;
     }
 }
 
@@ -370,7 +373,7 @@ LBNN_KERNEL void lbnn_softmax_fast(const float *LBNN_RESTRICT mean, const float 
     for (int i = 0; i < k; i += LBNN_LANES) {
         const lbnn_lanes m = lbnn_lanes_load(mean + i, k - i);
         const lbnn_lanes v = lbnn_head_var(var + i, k - i);
-        lbnn_lanes_store(probability + i, m / lbnn_lanes_sqrt(0.39269908f * v + 1.0f), k - i);
+        lbnn_lanes_store(probability + i, m * (1.0f / lbnn_lanes_sqrt(0.39269908f * v + 1.0f)), k - i);
         lbnn_lanes_store(scratch + i, m, k - i);
     }
     lbnn_plain_softmax(probability, k);
@@ -411,11 +414,11 @@ LBNN_KERNEL void lbnn_sigmoid(const float *LBNN_RESTRICT mean, const float *LBNN
         lbnn_lanes p = lbnn_lanes_fill(0.0f);
         lbnn_lanes aleatoric = lbnn_lanes_fill(0.0f);
         for (int j = 0; j < 4; j++) {
-            const lbnn_lanes d = m / lbnn_lanes_sqrt(v + lbnn_logistic_normals[j][1]);
-            const lbnn_lanes spread = lbnn_lanes_sqrt(v + lbnn_entropy_bells[j][1]);
-            const lbnn_lanes e = lbnn_lanes_at_most(lbnn_lanes_abs(m) / spread, LBNN_TAIL_MAX);
+            const lbnn_lanes d = m * (1.0f / lbnn_lanes_sqrt(v + lbnn_logistic_normals[j][1]));
+            const lbnn_lanes inverse = 1.0f / lbnn_lanes_sqrt(v + lbnn_entropy_bells[j][1]);
+            const lbnn_lanes e = lbnn_lanes_at_most(lbnn_lanes_abs(m) * inverse, LBNN_TAIL_MAX);
             p += lbnn_normal_of(d, lbnn_logistic_normals[j][0], c).below;
-            aleatoric += lbnn_entropy_bells[j][0] / spread * lbnn_exp(-0.5f * (e * e));
+            aleatoric += lbnn_entropy_bells[j][0] * inverse * lbnn_exp(-0.5f * (e * e));
         }
         lbnn_lanes_store(probability + i, p, k - i);
         lbnn_lanes_store(scratch + i, aleatoric, k - i);
