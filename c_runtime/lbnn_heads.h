@@ -33,16 +33,26 @@ LBNN_INLINE lbnn_lanes lbnn_log(lbnn_lanes x)
 #endif
 }
 
+/* The smaller of x and a number, which takes the place of NaN. */
 LBNN_INLINE lbnn_lanes lbnn_lanes_at_most(lbnn_lanes x, float most)
 {
+#ifdef LBNN_SIMD
     const lbnn_lanes bound = lbnn_lanes_fill(most);
     return lbnn_lanes_select(lbnn_lanes_less(x, bound), x, bound);
+#else
+    return x < most ? x : most;
+#endif
 }
 
+/* The larger of x and a number, which takes the place of NaN. */
 LBNN_INLINE lbnn_lanes lbnn_lanes_at_least(lbnn_lanes x, float least)
 {
+#ifdef LBNN_SIMD
     const lbnn_lanes bound = lbnn_lanes_fill(least);
     return lbnn_lanes_select(lbnn_lanes_less(bound, x), x, bound);
+#else
+    return x > least ? x : least;
+#endif
 }
 
 /* The first lane. */
@@ -157,8 +167,8 @@ LBNN_INLINE lbnn_sweep lbnn_sweep_of(const float *mean, const float *var, int k)
     const float length = end - sweep.start + (LBNN_SWEEP_BEFORE + LBNN_SWEEP_BEHIND);
     const float ratio = length / sweep.unit - 1.0f;
     const float far = ratio < 1e9f ? ratio : 1e9f;
-    const float last = lbnn_log_of(far + sqrtf(far * far + 1.0f)); /* arsinh */
-    sweep.ratio = lbnn_exp_of(-(last + 0.88137359f) / LBNN_AS(float, LBNN_SWEEP_KNOTS - 1));
+    const float span = lbnn_log_of(far + sqrtf(far * far + 1.0f)) + 0.88137359f; /* arsinh(far) + arsinh(1) */
+    sweep.ratio = span > 0.0f ? lbnn_exp_of(-span / LBNN_AS(float, LBNN_SWEEP_KNOTS - 1)) : 1.0f;
     return sweep;
 }
 
@@ -339,7 +349,8 @@ LBNN_INLINE void lbnn_plain_softmax(float *x, int k)
         most = x[i] > most ? x[i] : most;
     }
     for (int i = 0; i < k; i += LBNN_LANES) {
-        lbnn_lanes_store(x + i, lbnn_exp(lbnn_lanes_load(x + i, k - i) - most), k - i);
+        const lbnn_lanes below = lbnn_lanes_at_most(lbnn_lanes_load(x + i, k - i) - most, 0.0f);
+        lbnn_lanes_store(x + i, lbnn_exp(below), k - i);
     }
     float total = 0.0f;
     for (int i = 0; i < k; i++) {

@@ -195,6 +195,8 @@ def class_error(graph: Graph, outcome: Outcome) -> float | None:
     The reference makes classes of the backend's own logits: those have been compared, and large ones would make any
     rounding of them an error of 1 here.
     """
+    if graph.head is None:
+        return None
     rows = np.isfinite(outcome.mean).all(axis=1) & np.isfinite(outcome.var).all(axis=1)
     logits = Moments(*(np.asarray(part, np.float64)[rows] for part in (outcome.mean, outcome.var)))
     want = classify(graph, logits) if rows.any() else None

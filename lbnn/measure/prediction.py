@@ -139,7 +139,7 @@ def _outside(model: Model, x: Floats) -> Any | None:
     if given is None:
         return None
     low, high = given
-    flat = x.reshape(len(x), len(low), -1)
+    flat = x.reshape(len(x), len(low), math.prod(x.shape[2:]))  # there may be no row to tell the last axis
     return ((flat < low[:, None]) | (flat > high[:, None])).sum(axis=(1, 2))
 
 

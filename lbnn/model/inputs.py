@@ -22,7 +22,7 @@ KEY_OF_UNSURE = "unsure_entropy"
 def unsure_entropy(metadata: Mapping[str, Any]) -> float | None:
     """The limit; None if the file has none that makes sense."""
     limit = metadata.get(KEY_OF_UNSURE)
-    return float(limit) if type(limit) in (int, float) and 0.0 <= limit < 1e30 else None
+    return float(limit) if isinstance(limit, (int, float)) and 0.0 <= limit < 1e30 else None
 
 
 def range_of(x: Floats) -> list[list[float]]:

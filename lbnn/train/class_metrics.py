@@ -136,6 +136,14 @@ def auroc(score: Tensor, positive: Tensor) -> float:
     return float((rank[chosen].sum() - hits * (hits + 1) / 2.0) / (hits * others))
 
 
+def unsure_limit(predicted: ClassPrediction, false_alarms: float = 0.05) -> float:
+    """The entropy in nats that so large a share of these rows is above: what to save as `unsure_entropy`."""
+    if not 0.0 < false_alarms < 1.0:
+        raise LbnnError(f"false_alarms must be between 0 and 1, got {false_alarms}")
+    given = predicted.entropy if isinstance(predicted, Classes) else entropy_rows(predicted.double())
+    return float(torch.quantile(given.detach().cpu().double(), 1.0 - false_alarms))
+
+
 def confusion(predicted: ClassPrediction, target: Tensor) -> Tensor:
     """Counts of shape (K, K): the observed class by row, the predicted one by column."""
     probability, target = checked_classes(predicted, target)

@@ -136,8 +136,8 @@ def compiled_step(
     clip_norm: float | None,
 ) -> CompiledStep:
     """The step, or an error that says why there is none."""
-    fits = isinstance(prior, Gaussian) and isinstance(optimizer, FlatAdamW) and not processes_of(model).shares
-    if flat is None or not isinstance(prior, Gaussian) or not fits:
+    many = processes_of(model).shares
+    if flat is None or not isinstance(prior, Gaussian) or not isinstance(optimizer, FlatAdamW) or many:
         raise LbnnError(
             "compile=True needs the Gaussian prior, the default optimizer, one process and a model that is not wrapped "
             "and whose Gaussians all train; leave out compile, or wrap the model in torch.compile yourself"

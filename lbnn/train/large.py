@@ -103,15 +103,24 @@ def _packed(job: Job, say: Callable[[str], None]) -> Iterator[tuple[Survey, Pack
     with naming(job.data), share_bar("looking at the rows", processes.rank == 0) as show:
         found = survey(lambda: _shown(_chunks(job), show), job.targets, job.choice)
         _check(found, job)
-    sweep(place)
-    with held_folder(place, job.out.name) as folder:
-        to = folder if is_first_of_its_machine() else None
+    with _folder(place, job.out.name) as folder:
         with share_bar("writing them as numbers", processes.rank == 0) as show:
             chunks = _shown(_named(job), show)
-            packed = pack_rows(chunks, found, job.targets, job.choice, _shares(found.whole, job), job.seed, to)
+            packed = pack_rows(chunks, found, job.targets, job.choice, _shares(found.whole, job), job.seed, folder)
         _agree(found, packed, folder)
         say(_description(job, found, packed))
         yield found, packed
+
+
+@contextmanager
+def _folder(place: Path, label: str) -> Iterator[Path | None]:
+    """A temporary folder, of which each machine needs one."""
+    if not is_first_of_its_machine():
+        yield None
+        return
+    sweep(place)
+    with held_folder(place, label) as folder:
+        yield folder
 
 
 def _existing(out: Path) -> Path:
@@ -147,7 +156,7 @@ def _shares(rows: int, job: Job) -> Shares:
     return Shares(test, min(test, MOST_SCORED / rows), WATCHED if job.recipe.get("patience") else 0.0)
 
 
-def _agree(found: Survey, packed: Packed, folder: Path) -> None:
+def _agree(found: Survey, packed: Packed, folder: Path | None) -> None:
     """All processes have the same table, and those of one machine read the same files."""
     roles = [role for role, file in packed.files.items() if not file.rows and (role != "watched")]
     if roles:
@@ -159,7 +168,7 @@ def _agree(found: Survey, packed: Packed, folder: Path) -> None:
         raise LbnnError("the processes do not read the same table")
     if processes.store is not None:
         key = f"rows of machine {machine()}"
-        if is_first_of_its_machine():
+        if folder is not None:
             processes.store.set(key, str(folder))
         wait_for_all(processes)
         packed.move(Path(processes.store.get(key).decode()))

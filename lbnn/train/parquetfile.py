@@ -49,10 +49,16 @@ def parquet_chunks(path: Path) -> Iterator[Chunk]:
         wanted = [name for name in names if name != INDEX_NAME]
         notes = () if len(wanted) == len(names) else ("the first column is an index without a name: left out",)
         done = 0
-        for batch in file.iter_batches(rows_at_once(len(names)), columns=wanted, use_threads=False):
+        for batch in _batches(file, rows_at_once(len(names)), wanted):
             done += batch.num_rows
             parts = {name: _part(name, batch.column(name)) for name in wanted}
             yield Chunk(parts, batch.num_rows, done / total, notes)
+
+
+def _batches(file: Any, rows: int, columns: list[str]) -> Iterator[Any]:
+    """Row group by row group: a single walk over all of them would keep what it has read."""
+    for group in range(file.num_row_groups):
+        yield from file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from lbnn.device.firmware import link_for_core
 from lbnn.device.generated import GeneratedModel
 from lbnn.device.unicorn import UnicornMachine
 from lbnn.exporters.c.footprint import KERNELS
+from lbnn.exporters.c.heads import HEAD_KERNELS
 from lbnn.exporters.c.pack import pack_weights
 from lbnn.exporters.c.shapes import ConvShape, PoolShape, SmallConvShape, small_shape
 from lbnn.model.file import read_model
@@ -192,6 +193,24 @@ def same(channels: int, height: int, width: int, out: int, kernel: int, groups: 
     return ConvShape(channels, height, width, out, height, width, kernel, kernel, 1, 1, pad, pad, 1, 1, groups)
 
 
+HEADS = {kernel.name for kernel in HEAD_KERNELS.values()}
+HEAD_SHARE = 50
+"""A head takes as long for a number as an activation for so many, and longer without a floating-point unit."""
+
+
+def head(name: str, count: int) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+    """Logits of every size in rows of up to 19, as `_predict` lets them pass: finite, with variances."""
+
+    def calls(rng: np.random.Generator) -> Iterator[Arguments]:
+        for number in range(count):
+            k = int(rng.integers(2, 20))
+            mean, var = (near(rng, k), unit(rng, k)) if number % 2 else (values(rng, k), spread(rng, k))
+            scratch = np.full(HEAD_KERNELS[name].scratch * k, -7.0, np.float32)
+            yield [mean, var, np.full(k, -7.0, np.float32), np.full(2, -7.0, np.float32), scratch, k]
+
+    return calls
+
+
 ODD = ConvShape(2, 9, 10, 3, 5, 12, 2, 3, 2, 1, 1, 3, 1, 2, 1)
 GROUPED = ConvShape(4, 6, 5, 10, 6, 5, 3, 3, 1, 1, 1, 1, 1, 1, 2)
 DEEP = ConvShape(7, 4, 5, 9, 4, 5, 5, 5, 1, 1, 2, 2, 1, 1, 1)  # sums of several parts
@@ -235,6 +254,10 @@ CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_concat": pointwise(mixed, nothing, 10, INPUTS // 20, INPUTS // 10),
     "lbnn_pad": pointwise(mixed, lambda rng, n: nothing(rng, 2 * n), 10, 100, 100, 1, 2, 0, 3),
     "lbnn_lift": pointwise(mixed, INPUTS),
+    "lbnn_softmax": head("softmax", 30),
+    "lbnn_softmax_fast": head("softmax_fast", 100),
+    "lbnn_sigmoid": head("sigmoid", 100),
+    "lbnn_largest": pointwise(mixed, INPUTS),
     "lbnn_variance_head": pointwise(mixed, positive, nothing, nothing, INPUTS // 4),
     "lbnn_variance_head_point": pointwise(near, nothing, nothing, INPUTS // 2),
     "lbnn_is_finite": pointwise(mixed, INPUTS),
@@ -341,7 +364,7 @@ def test_every_kernel_is_here() -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_each_kernel_gets_a_hundred_thousand_inputs(name: str, folder: Path) -> None:
     given = [a for arguments, _ in calls(name, folder) for a in arguments if isinstance(a, np.ndarray)]
-    assert sum(array.size for array in given) >= INPUTS
+    assert sum(array.size for array in given) >= (INPUTS // HEAD_SHARE if name in HEADS else INPUTS)
 
 
 @pytest.mark.parametrize("build", [name for name in HOSTS if name != REFERENCE])

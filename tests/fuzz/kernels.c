@@ -5,6 +5,7 @@
 #include "lbnn_activation.h"
 #include "lbnn_conv.h"
 #include "lbnn_conv_small.h"
+#include "lbnn_heads.h"
 #include "lbnn_linear.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
@@ -732,6 +733,60 @@ static void fuzz_status_message(fuzz *f)
     fuzz_expect((strcmp(message, "unknown status") != 0) == known, "a status has no message, or an unknown one has");
 }
 
+/* ---- heads ----------------------------------------------------------------------------------------- */
+
+typedef void head_kernel(const float *mean, const float *var, float *probability, float *parts, float *scratch, int k);
+
+/* Of logits that float arithmetic can hold the squares of, every head makes numbers from 0 to 1 and parts of an entropy;
+ * those of a softmax sum to 1. Of any others it makes something. */
+static void fuzz_head(fuzz *f, head_kernel *kernel, int scratch, int fewest, int sums_to_one)
+{
+    const int k = fuzz_size(f, fewest, 12);
+    const float *e = fuzz_means(f, k), *v = fuzz_variances(f, k);
+    float *p = fuzz_output(f, k), *parts = fuzz_output(f, 2);
+    kernel(e, v, p, parts, fuzz_output(f, scratch * k), k);
+    int tame = 1;
+    for (int i = 0; i < k; i++) {
+        tame = tame && e[i] > -1e17f && e[i] < 1e17f && v[i] >= 0.0f && v[i] < 1e34f;
+    }
+    if (!tame) {
+        return;
+    }
+    float sum = 0.0f;
+    for (int i = 0; i < k; i++) {
+        fuzz_expect(p[i] >= 0.0f && p[i] <= 1.00001f, "a probability from 0 to 1");
+        sum += p[i];
+    }
+    fuzz_expect(!sums_to_one || (sum > 0.99999f && sum < 1.00001f), "probabilities that sum to 1");
+    fuzz_expect(parts[1] >= 0.0f && parts[1] <= parts[0] && parts[0] <= 8.5f, "an entropy and a part of it");
+}
+
+static void fuzz_softmax(fuzz *f)
+{
+    fuzz_head(f, lbnn_softmax, 10, 2, 1);
+}
+
+static void fuzz_softmax_fast(fuzz *f)
+{
+    fuzz_head(f, lbnn_softmax_fast, 1, 2, 1);
+}
+
+static void fuzz_sigmoid(fuzz *f)
+{
+    fuzz_head(f, lbnn_sigmoid, 2, 1, 0);
+}
+
+static void fuzz_largest(fuzz *f)
+{
+    const int k = fuzz_size(f, 1, 20);
+    const float *x = fuzz_means(f, k);
+    const int found = lbnn_largest(x, k);
+    fuzz_expect(found >= 0 && found < k, "an index");
+    for (int i = 0; i < k && all_finite(x, k); i++) {
+        fuzz_expect(x[i] < x[found] || (x[i] == x[found] && i >= found), "the first of the largest");
+    }
+}
+
 const fuzz_target fuzz_kernels[] = {
     {"lbnn_add", fuzz_add},
     {"lbnn_add_points", fuzz_add_points},
@@ -766,6 +821,10 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_pad", fuzz_pad},
     {"lbnn_shift", fuzz_shift},
     {"lbnn_status_message", fuzz_status_message},
+    {"lbnn_largest", fuzz_largest},
+    {"lbnn_sigmoid", fuzz_sigmoid},
+    {"lbnn_softmax", fuzz_softmax},
+    {"lbnn_softmax_fast", fuzz_softmax_fast},
     {"lbnn_variance_head", fuzz_variance_head},
     {"lbnn_variance_head_point", fuzz_variance_head_point},
     {0, 0},

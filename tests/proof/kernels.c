@@ -3,6 +3,7 @@
 
 #include "activation.c"
 #include "conv.c"
+#include "heads.c"
 #include "linear.c"
 #include "pointwise.c"
 #include "pool.c"

@@ -250,7 +250,7 @@ def change(path, value):
 DELETED = object()
 NODE = ("graph", "nodes", 0)
 FIELDS = {
-    "newer version": (("version",), 2, "format version 2, this lbnn reads up to 1; update lbnn"),
+    "newer version": (("version",), 3, "format version 3, this lbnn reads up to 2; update lbnn"),
     "no version": (("version",), DELETED, "no valid format version"),
     "version as text": (("version",), "1", "no valid format version"),
     "version true": (("version",), True, "no valid format version"),

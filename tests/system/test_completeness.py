@@ -12,11 +12,14 @@ from lbnn import nn
 from lbnn.exporters.c.calls import ROWS
 from lbnn.exporters.c.dtype import find_dtype
 from lbnn.exporters.c.footprint import CHECKS, KERNELS
+from lbnn.exporters.c.heads import HEAD_HEADER, HEAD_KERNELS, head_kernels
 from lbnn.exporters.options import DTYPES
 from lbnn.graph.reference import NUMPY
 from lbnn.model.network import LAYERS
 from lbnn.ops import OPS, Namespace
+from lbnn.ops.heads import HEADS as GRAPH_HEADS
 from lbnn.ops.torch import TORCH
+from lbnn.train.descent import HEAD_LOSSES
 from mutants import read_faults
 from places import ROOT, TESTS
 
@@ -24,6 +27,7 @@ GENERAL = {name: op for name, op in OPS.items() if op.general == name}
 EXPORTED = {name for name, op in GENERAL.items() if not is_folded(op)}
 REGISTERING = [path for path in (ROOT / "lbnn/ops").glob("*.py") if re.search(r"^register", path.read_text(), re.M)]
 RUNTIME = ROOT / "c_runtime"
+HEADS = {kernel for head in HEAD_KERNELS for kernel in head_kernels(head)}
 MOVING = {"flatten", "pad", "concat", "lift", "constant"}
 
 
@@ -73,9 +77,18 @@ def test_every_kernel_of_a_row_is_in_its_header_and_measured_and_described(name)
     assert not row.kernels or f"`{name}`" in described, f"{name} is not in the table of c_runtime/README.md"
 
 
+def test_every_head_has_a_kernel_that_is_in_its_header_and_measured_and_described():
+    header, described = (RUNTIME / HEAD_HEADER).read_text(), (RUNTIME / "README.md").read_text()
+    assert set(HEAD_KERNELS) == set(GRAPH_HEADS) == set(HEAD_LOSSES) - {None}
+    for kernel in HEADS:
+        assert re.search(rf"^LBNN_KERNEL .*\b{kernel}\(", header, re.M), f"{kernel} is not in c_runtime/{HEAD_HEADER}"
+        assert kernel in KERNELS, f"{kernel} is not in KERNELS of lbnn/exporters/c/footprint.py"
+        assert f"`{kernel}(" in described, f"{kernel} is not in the table of c_runtime/README.md"
+
+
 def test_every_measured_kernel_is_called_by_something():
     called = {kernel for row in (*ROWS.values(), find_dtype("float32").small_sums) for kernel in row.kernels}
-    idle = set(KERNELS) - called - {*CHECKS, "lbnn_status_message"}
+    idle = set(KERNELS) - called - HEADS - {*CHECKS, "lbnn_status_message"}
     assert not idle, f"{names(idle)} is in KERNELS of lbnn/exporters/c/footprint.py and in no row of calls.py"
 
 
@@ -89,20 +102,21 @@ HARNESSES = {
 @pytest.mark.parametrize("place", HARNESSES)
 def test_every_kernel_is_fuzzed_and_proved_and_called_on_every_core(place):
     text = "\n".join(path.read_text() for path in ROOT.glob(place))
-    kernels = {kernel for row in ROWS.values() for kernel in row.kernels}
+    kernels = {kernel for row in ROWS.values() for kernel in row.kernels} | HEADS
     lacking = {kernel for kernel in kernels if HARNESSES[place].format(kernel) not in text}
     assert not lacking, f"{place} has nothing for {names(lacking)}"
 
 
 def test_the_fuzzer_has_first_inputs_for_every_kernel():
-    kernels = {kernel for row in ROWS.values() for kernel in row.kernels}
+    kernels = {kernel for row in ROWS.values() for kernel in row.kernels} | HEADS
     lacking = {kernel for kernel in kernels if not list((TESTS / "fuzz/corpus" / kernel).glob("*"))}
     assert not lacking, f"tests/fuzz/corpus has no folder with inputs for {names(lacking)}"
 
 
 def test_the_kernel_of_every_operator_is_held_to_the_mathematics():
     text = (TESTS / "c_runtime/test_kernels.py").read_text()
-    lacking = {row.kernels[0] for row in ROWS.values() if row.kernels and f'"{row.kernels[0]}"' not in text}
+    first = {row.kernels[0] for row in ROWS.values() if row.kernels}
+    lacking = {kernel for kernel in first | HEADS if f'"{kernel}"' not in text}
     assert not lacking, f"tests/c_runtime/test_kernels.py does not call {names(lacking)}"
 
 

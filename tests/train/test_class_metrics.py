@@ -80,6 +80,13 @@ def test_classes_of_a_head_are_scored_like_their_probabilities_and_one_label_lik
     assert cm.accuracy(one, flag) == 1.0
 
 
+def test_the_limit_of_unsure_leaves_the_share_that_was_asked_for_above_it():
+    found = softmax_moments(Moments(LOGITS, torch.ones_like(LOGITS)))
+    limit = cm.unsure_limit(found, 0.1)
+    assert float((found.entropy > limit).double().mean()) == pytest.approx(0.1, abs=1e-3)
+    assert cm.unsure_limit(PROBABILITY, 0.1) == pytest.approx(float(cm.entropy_rows(PROBABILITY).quantile(0.9)))
+
+
 def test_the_summary_prints_a_line_for_each_metric_and_is_plain_data():
     found = cm.class_summary(PROBABILITY, CALIBRATED)
     assert len(str(found).splitlines()) == len(found.as_dict()) == 6
@@ -95,6 +102,7 @@ def test_the_summary_prints_a_line_for_each_metric_and_is_plain_data():
         (lambda: cm.accuracy(PROBABILITY, CALIBRATED + 1), "numbered from 0 to 4"),
         (lambda: cm.reliability(PROBABILITY, CALIBRATED, bins=0), "bins"),
         (lambda: cm.risk_coverage(PROBABILITY, CALIBRATED, torch.zeros(3)), "one finite number"),
+        (lambda: cm.unsure_limit(PROBABILITY, 1.5), "false_alarms"),
         (lambda: cm.auroc(torch.zeros(2), torch.tensor([True, True])), "both kinds"),
     ],
 )

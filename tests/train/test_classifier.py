@@ -43,7 +43,9 @@ def test_parameters_are_the_fields_of_a_recipe_and_the_seed():
     assert list(inspect.signature(lbnn.Classifier).parameters) == [*fields, "random_state"]
     given = {"hidden": (3, 2), "epochs": 2, "batch": 11, "lr": 0.05, "patience": 1, "prior": "spike_slab",
              "kl_weight": 0.5}  # fmt: skip
-    assert dataclasses.asdict(lbnn.Classifier(**given).fit(*blobs()).recipe_) == {**given, "head": False}
+    fitted = lbnn.Classifier(**given).fit(*blobs())
+    assert dataclasses.asdict(fitted.recipe_) == {**given, "head": False}
+    assert [epoch for epoch, _ in fitted.history_.validation] == [1, 2]  # on rows that are watched
 
 
 @pytest.mark.parametrize(

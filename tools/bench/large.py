@@ -97,22 +97,27 @@ def row(path: Path, rows: int, options: Sequence[str]) -> str:
     """A line of the table."""
     model = path.with_suffix(".pt")
     trained = measured("train", path, "--target", "y", "--stream", "-o", model, *options)
-    told = path.with_suffix(".told.csv")
-    predicted = measured("predict", model, path, "-o", told)
-    told.unlink()
+    predicted = _predicted(model, path) if path.suffix == ".csv" else None
     test = trained.found["test"]
     cells = (
         f"{rows:,} rows, {path.suffix[1:]}",
         f"{path.stat().st_size / 1e6:,.0f} MB",
         f"{trained.memory:.0f} MB",
-        f"{predicted.memory:.0f} MB",
+        f"{predicted.memory:.0f} MB" if predicted else "",
         f"{trained.seconds:.0f} s",
-        f"{predicted.seconds:.0f} s",
+        f"{predicted.seconds:.0f} s" if predicted else "",
         f"{test['nll']:.3f}",
         f"{test['rmse']:.3f}",
         f"{test['coverage']['95%']:.1%}",
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _predicted(model: Path, path: Path) -> Measured:
+    told = path.with_suffix(".told.csv")
+    found = measured("predict", model, path, "-o", told)
+    told.unlink()
+    return found
 
 
 def main() -> None:
@@ -121,10 +126,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--out", type=Path, default=Path("out/large"))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kinds", default="csv,parquet", help="which files")
     parser.add_argument("options", nargs="*", help="for lbnn train, behind --")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    sizes = [(count, ".csv") for count in (1000, args.rows)] + [(args.rows, ".parquet")]
+    sizes = [(1000, ".csv"), *((args.rows, f".{kind}") for kind in args.kinds.split(","))]
     print("| | on disk | `train` | `predict` | `train` | `predict` | NLL | RMSE | 95 % covers |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
     with progress("measuring", [f"{count:,} rows, {kind[1:]}" for count, kind in sizes]) as steps:

@@ -34,7 +34,19 @@ SITE = Path(sysconfig.get_paths()["purelib"])
 OURSELVES = "lbnn"
 INSTALLERS = {"pip", "setuptools"}
 """They come with the environment and are not pinned."""
-LARGE = {"torch", "ziglang", "onnxruntime", "scipy", "scikit-learn", "onnx", "sympy", "numpy", "mypy", "selenium"}
+LARGE = {
+    "torch",
+    "ziglang",
+    "onnxruntime",
+    "pandas",
+    "scipy",
+    "scikit-learn",
+    "onnx",
+    "sympy",
+    "numpy",
+    "mypy",
+    "selenium",
+}
 """Packages whose contents --quick does not read: nine tenths of all bytes."""
 
 

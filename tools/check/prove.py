@@ -40,6 +40,8 @@ MODEL_ENTRIES = ("mlp_predict", "cnn_predict")
 SCALAR = {"lbnn_abs", "lbnn_leaky_relu", "lbnn_leaky_relu_clamped"}
 # The divisions of the clamped form need the relation between a tail and its moments, which no interval holds.
 NOT_FINITE = {"lbnn_leaky_relu_clamped"}
+# Of which EVA leaves the range of an exponent open: not proved. Sanitizers watch them under the fuzzer.
+UNPROVED = {"lbnn_softmax", "lbnn_softmax_fast", "lbnn_sigmoid"}
 # Called for what is left of a block, of which LBNN_OPTIMIZE_SIZE leaves nothing (LBNN_WHOLE_BLOCKS).
 DEAD = {("lbnn_conv_pixel_one", "size"), ("lbnn_linear_one", "size"), ("lbnn_sum_run", "size")}
 OPTIONS = (
@@ -82,9 +84,9 @@ class Proof:
 
 def goals(only: Iterable[str] = ()) -> list[Goal]:
     """Every proof, or those of the names in `only`."""
-    names = [*KERNELS, "lbnn_exp2"]
+    names = [*(name for name in KERNELS if name not in UNPROVED), "lbnn_exp2"]
     finite = [Goal(n, build, "finite") for build in BUILDS for n in names if n not in NOT_FINITE and _once(n, build)]
-    any_bits = [Goal(n, "8", "any bits") for n in KERNELS]
+    any_bits = [Goal(n, "8", "any bits") for n in KERNELS if n not in UNPROVED]
     models = [Goal(n, "8", inputs) for n in MODEL_ENTRIES for inputs in INPUTS]
     chosen = set(only)
     return [goal for goal in (*finite, *any_bits, *models) if not chosen or goal.name in chosen]
@@ -156,8 +158,14 @@ def never_analysed(proofs: list[Proof]) -> set[str]:
         # Those that only SCALAR kernels call are analysed in the first build.
         reached = {name for proof in chosen for name in proof.runtime} | (_scalar(proofs) if build != "8" else set())
         unseen = {name for proof in chosen for name in proof.defined - reached if (name, build) not in DEAD}
-        missing |= {f"{name} ({build})" for name in unseen}
+        missing |= {f"{name} ({build})" for name in unseen - _unproved_functions()}
     return missing
+
+
+def _unproved_functions() -> set[str]:
+    """What the header of the kernels that are not proved defines."""
+    text = (RUNTIME / "lbnn_heads.h").read_text()
+    return set(re.findall(r"^LBNN_(?:INLINE|KERNEL) .*?\b(lbnn_\w+)\(", text, re.MULTILINE))
 
 
 def _scalar(proofs: list[Proof]) -> set[str]:

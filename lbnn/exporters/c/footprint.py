@@ -54,7 +54,7 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_variance_head": (420, 64),
     "lbnn_variance_head_point": (400, 64),
 }
-# _predict itself, and what each call in it adds.
+# _predict itself, or _classify, which calls it, and what each call in it adds.
 PREDICT_CODE, PREDICT_STACK, CALL_CODE = 96, 64, 32
 CHECKS = ("lbnn_is_finite", "lbnn_is_variance", "lbnn_emit", "lbnn_copy")
 GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48}
@@ -83,13 +83,13 @@ class Footprint:
 
 def footprint(program: Program) -> Footprint:
     """Of the generated source, without the self-test."""
-    kernels = [*CHECKS, *program.kernels]
+    kernels, functions = [*CHECKS, *program.kernels], 1 if program.graph.head is None else 2
     geometry = sum(GEOMETRY_BYTES[shape.kind] for shape in program.geometries)
     return Footprint(
         weight_bytes=program.dtype.weight.itemsize * program.weight_len + geometry,
-        code_bytes=PREDICT_CODE + CALL_CODE * len(kernels) + sum(KERNELS[name][0] for name in set(kernels)),
+        code_bytes=functions * PREDICT_CODE + CALL_CODE * len(kernels) + sum(KERNELS[name][0] for name in set(kernels)),
         work_bytes=program.dtype.element.itemsize * program.work_len,
-        stack_bytes=PREDICT_STACK + max(KERNELS[name][1] for name in kernels),
+        stack_bytes=functions * PREDICT_STACK + max(KERNELS[name][1] for name in kernels),
         macs=sum(macs(node, program.graph) for node in program.graph.nodes),
     )
 
