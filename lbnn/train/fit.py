@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from torch import nn
 
@@ -18,10 +19,10 @@ from lbnn.nn.wrapped import unwrap
 from lbnn.train.batches import Data, as_source, check_counts
 from lbnn.train.compiled import compiled_step
 from lbnn.train.descent import Descent, Elbo, default_loss
-from lbnn.train.flat import flattened
+from lbnn.train.flat import FlatPosterior, flattened
 from lbnn.train.optimizer import OptimizerLike, as_optimizer
 from lbnn.train.priors import Prior, Schedule, as_prior
-from lbnn.train.processes import PeerLost, device_of, in_step, seeded
+from lbnn.train.processes import Generators, PeerLost, Processes, device_of, in_step, seeded
 from lbnn.train.progress import epoch_bar
 from lbnn.train.rates import RateSchedule, as_rate
 from lbnn.train.result import Epoch, FitResult
@@ -59,12 +60,7 @@ def fit(
     check_counts(epochs=epochs, steps_per_epoch=steps_per_epoch, kl_samples=kl_samples, validate_every=validate_every)
     check_patience(patience, validation)
     start, best, rate = time.perf_counter(), Best(unwrap(model), patience), as_rate(lr_schedule, optimizer, validation)
-    with (
-        seeded(seed, device_of(best.model)) as generators,
-        flattened(model) as flat,
-        in_step(model) as processes,
-        logits_only(best.model),
-    ):
+    with _ready(model, best.model, seed) as (generators, flat, processes):
         source = as_source(data, batch_size, steps_per_epoch, generators.data, processes)
         elbo = Elbo(loss or default_loss(best.model), as_prior(prior), kl_weight, kl_samples, generators.kl)
         chosen = as_optimizer(optimizer, best.model, flat, lr, weight_decay, decay_rho)
@@ -75,6 +71,18 @@ def fit(
     model.eval()
     held, seconds = best.epoch or history[-1].epoch, time.perf_counter() - start
     return FitResult(tuple(history), held, best.value, len(history) < epochs, seconds, stopped)
+
+
+@contextmanager
+def _ready(model: nn.Module, plain: nn.Module, seed: int) -> Iterator[tuple[Generators, FlatPosterior | None, Processes]]:
+    """Random numbers of its own, all Gaussians in two vectors, processes in step, and heads that give their logits."""
+    with (
+        seeded(seed, device_of(plain)) as generators,
+        flattened(model) as flat,
+        in_step(model) as processes,
+        logits_only(plain),
+    ):
+        yield generators, flat, processes
 
 
 def _watched(

@@ -45,6 +45,17 @@ def test_it_trains_as_the_ordinary_step(make, options):
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("most", [0.5, 5.0, 100.0, None])
+def test_gradients_are_clipped_as_torch_clips_them_and_small_ones_stay(most):
+    gradients = [torch.tensor([3.0, -1.0], dtype=torch.float64), torch.tensor([[4.0]], dtype=torch.float64)]
+    parts = [torch.zeros_like(g, requires_grad=True) for g in gradients]
+    for part, gradient in zip(parts, gradients, strict=True):
+        part.grad = gradient.clone()
+    if most is not None:
+        torch.nn.utils.clip_grad_norm_(parts, most)
+    torch.testing.assert_close(compiled.clipped(gradients, most), [part.grad for part in parts], rtol=1e-12, atol=0.0)
+
+
 def test_a_loss_that_is_no_number_is_found():
     with pytest.raises(LbnnError, match=r"the loss is .* in epoch"):
         fit(network(), line(), epochs=9, lr=1e30, compile=True)
