@@ -74,7 +74,9 @@ def fit(
 
 
 @contextmanager
-def _ready(model: nn.Module, plain: nn.Module, seed: int) -> Iterator[tuple[Generators, FlatPosterior | None, Processes]]:
+def _ready(
+    model: nn.Module, plain: nn.Module, seed: int
+) -> Iterator[tuple[Generators, FlatPosterior | None, Processes]]:
     """Random numbers of its own, all Gaussians in two vectors, processes in step, and heads that give their logits."""
     with (
         seeded(seed, device_of(plain)) as generators,
