@@ -59,12 +59,7 @@ def fit(
     check_counts(epochs=epochs, steps_per_epoch=steps_per_epoch, kl_samples=kl_samples, validate_every=validate_every)
     check_patience(patience, validation)
     start, best, rate = time.perf_counter(), Best(unwrap(model), patience), as_rate(lr_schedule, optimizer, validation)
-    with (
-        seeded(seed, device_of(best.model)) as generators,
-        flattened(model) as flat,
-        in_step(model) as processes,
-        logits_only(best.model),
-    ):
+    with seeded(seed, device_of(best.model)) as generators, flattened(model) as flat, in_step(model) as processes:
         source = as_source(data, batch_size, steps_per_epoch, generators.data, processes)
         elbo = Elbo(loss or default_loss(best.model), as_prior(prior), kl_weight, kl_samples, generators.kl)
         chosen = as_optimizer(optimizer, best.model, flat, lr, weight_decay, decay_rho)
@@ -83,7 +78,7 @@ def _watched(
 ) -> tuple[list[Epoch], bool]:  # fmt: skip
     """The epochs under a bar, and whether Ctrl-C ended them."""
     score = as_score(validation, descent.elbo.loss, descent.device)
-    with epoch_bar(progress, descent.processes.rank, descent.epochs) as show:
+    with epoch_bar(progress, descent.processes.rank, descent.epochs) as show, logits_only(best.model):
         return _until_interrupted(_epochs(descent, score, validate_every), best, show, on_epoch)
 
 

@@ -38,3 +38,9 @@ def _row(values: Floats) -> str:
 def _marked(text: str) -> str:
     """`1f` is no number in C, `1.0f` is."""
     return text if "." in text or "e" in text else text + ".0"
+
+
+def nested(values: Any) -> str:
+    """Rows of a two-dimensional array, in braces, eight numbers a line."""
+    texts = (",\n     ".join(rows(row, 8)) for row in np.asarray(values, dtype=np.float32))
+    return ",\n".join(f"    {{{text}}}" for text in texts)

@@ -11,18 +11,15 @@ from lbnn.base import resources
 from lbnn.base.version import __version__
 from lbnn.exporters.c import literals, names
 from lbnn.exporters.c.dtype import DType
-from lbnn.exporters.c.heads import HEAD_KERNELS
+from lbnn.exporters.c.head_view import HeadView, head_view
 from lbnn.exporters.c.program import Geometry, LayerCalls, Program, Weights
 from lbnn.exporters.c.selftest import Golden, golden
 from lbnn.exporters.options import COptions
-from lbnn.graph.reference import classify
 from lbnn.model.file import Model
-from lbnn.model.inputs import trained_range, unsure_entropy, usual_inputs
+from lbnn.model.inputs import trained_range, usual_inputs
 from lbnn.train.calibration import read_calibration
 
 LONGEST_EXAMPLE = 64
-CLASS_TOLERANCE = 1e-4
-"""Of the self-test's probabilities, beside what the logits may be off by."""
 SMALLEST_INT_MAX = 32767
 """What C promises of `int`, and all that AVR has."""
 MEMBERS = {
@@ -96,20 +93,6 @@ class CalibrationView:
     alarms: str
     factor: str
     limit: str
-
-
-@dataclass(frozen=True)
-class HeadView:
-    """What NAME_classify says: its kernel, where the logits lie in `work`, the class, and when it is unsure."""
-
-    kernel: str
-    what: str
-    logits: int
-    label: str
-    label_is: str
-    limit: str
-    probability: str
-    room: str
 
 
 @dataclass(frozen=True)
@@ -187,7 +170,7 @@ def view(program: Program, model: Model, options: COptions) -> ModelView:
         result_mean=program.result[0],
         result_var=program.result[1],
         golden=_golden(vectors, program),
-        head=_head(vectors, program, model),
+        head=head_view(vectors, program, model),
         example=_example(program, model),
         range=_range(program, model),
         calibration=_calibration(program, model),
@@ -285,40 +268,16 @@ def _columns(layer: LayerCalls) -> tuple[str, str, str]:
     return (layer.layer, layer.node.op, layer.shape)
 
 
-def _head(vectors: Golden, program: Program, model: Model) -> HeadView | None:
-    found = classify(program.graph, vectors.result)
-    if found is None or program.graph.head is None:
-        return None
-    one, limit = program.output_len == 1, unsure_entropy(model.metadata)
-    return HeadView(
-        kernel=HEAD_KERNELS[program.graph.head].name,
-        what="labels" if program.graph.head == "sigmoid" else "classes",
-        logits=program.work_len - 2 * program.output_len,
-        label="probability[0] >= 0.5f" if one else f"lbnn_largest(probability, {program.name.upper()}_OUTPUT_LEN)",
-        label_is="1 if the label holds, else 0" if one else "the index of the largest probability",
-        limit="" if limit is None else literals.scalar(limit),
-        probability=_nested(found.probability),
-        room=", ".join(map(literals.scalar, _class_room(vectors))),
-    )
-
-
-def _class_room(vectors: Golden) -> list[float]:
-    """How far each vector's probabilities may be off: no more than the largest logit, of which they are a function."""
-    mean, var = vectors.result
-    logits = (np.abs(mean) + np.sqrt(var)).max(axis=1)
-    return [float(room) for room in CLASS_TOLERANCE + vectors.tolerance * logits]
-
-
 def _golden(vectors: Golden, program: Program) -> GoldenView:
     scales = ", ".join(f"{scale:g}" for scale in vectors.scales)
     return GoldenView(
         count=len(vectors.scales),
         description=f"Inputs of scale {scales}, and what the float64 reference gives for them.",
         tolerance=literals.scalar(vectors.tolerance),
-        input=_nested(vectors.mean),
-        input_variance=_nested(vectors.var),
-        mean=_nested(vectors.result.mean),
-        variance=_nested(vectors.result.var),
+        input=literals.nested(vectors.mean),
+        input_variance=literals.nested(vectors.var),
+        mean=literals.nested(vectors.result.mean),
+        variance=literals.nested(vectors.result.var),
     )
 
 
@@ -355,12 +314,6 @@ def _calibration(program: Program, model: Model) -> CalibrationView | None:
 def _listed(values: Any) -> str:
     """Numbers of an array inside a function, eight a line."""
     return "        " + ",\n        ".join(literals.rows(np.asarray(values, dtype=np.float32), 8))
-
-
-def _nested(values: Any) -> str:
-    """Rows of a two-dimensional array, in braces, eight numbers a line."""
-    texts = (",\n     ".join(literals.rows(row, 8)) for row in np.asarray(values, dtype=np.float32))
-    return ",\n".join(f"    {{{text}}}" for text in texts)
 
 
 def _indented(rows: list[str]) -> str:
