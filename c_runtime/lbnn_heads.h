@@ -237,7 +237,9 @@ LBNN_INLINE lbnn_row lbnn_sweep_wide(const float *constants, int k, int n, lbnn_
 {
     LBNN_ROUND_PRODUCTS
     lbnn_row row;
-    row.below = row.density = row.surplus = lbnn_lanes_fill(0.0f);
+    row.below = lbnn_lanes_fill(0.0f);
+    row.density = row.below;
+    row.surplus = row.below;
     for (int i = 0; i < LBNN_GUMBEL_TERMS; i++) {
         const float middle = lbnn_gumbel_normals[i][1];
         const lbnn_lanes inverse = lbnn_lanes_load(constants + i * k, n);
@@ -262,7 +264,9 @@ LBNN_INLINE void lbnn_sweep_rows(const float *var, const float *rest, const floa
         const lbnn_mask wide = lbnn_lanes_less(lbnn_lanes_select(narrow, lbnn_lanes_fill(1.0f), lbnn_lanes_fill(0.0f)),
                                                lbnn_lanes_fill(0.5f));
         lbnn_row row;
-        row.below = row.density = row.surplus = lbnn_lanes_fill(0.0f);
+        row.below = lbnn_lanes_fill(0.0f);
+        row.density = row.below;
+        row.surplus = row.below;
         if (lbnn_lanes_worth(narrow)) {
             row = lbnn_sweep_narrow(constants + i, k, k - i, r, damp);
         }

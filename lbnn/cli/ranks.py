@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 @contextmanager
 def one_of_many() -> Iterator[Processes]:
     """The processes that run this command together; an error is one line of the first, and the others end silently."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # or torch warns of names without an address
     from lbnn.train.processes import PeerLost
     from lbnn.train.together import together
 

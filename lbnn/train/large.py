@@ -61,6 +61,7 @@ STEPS_OF_AN_EPOCH = 1000
 
 def train_any_size(job: Job, say: Callable[[str], None]) -> dict[str, Any]:
     """The command: `train_file`, or the same with the rows on the disk where they are many."""
+    check_places(job)
     return train_large(job, say) if is_large(job) else train_file(job, say)
 
 
@@ -110,6 +111,7 @@ def _packed(job: Job, say: Callable[[str], None]) -> Iterator[tuple[Survey, Pack
         _agree(found, packed, folder)
         say(_description(job, found, packed))
         yield found, packed
+        wait_for_all(processes)  # the others read these files, too
 
 
 @contextmanager

@@ -87,8 +87,11 @@ def test_a_loaded_network_computes_the_same_and_saves_the_same_bytes(drawn):
         Path(file.name).write_bytes(data)
         loaded = lbnn.load(file.name).eval()
     x = inputs_for(shape, 4, 1)
-    same(model(x), loaded(x))
-    same(model(Moments(x, x * x)), loaded(Moments(x, x * x)))
+    for signal in (x, Moments(x, x * x)):
+        if "{0} / {1}" in repr(model):  # a quotient of known numbers is rounded otherwise than the product in the file
+            torch.testing.assert_close(tuple(model(signal)), tuple(loaded(signal)), rtol=1e-4, atol=1e-4)
+        else:
+            same(model(signal), loaded(signal))
     assert serialise(loaded) == data
 
 

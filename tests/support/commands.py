@@ -25,6 +25,7 @@ PRELOADED = [
 ]
 SECONDS = 120
 
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # as lbnn.cli.ranks says it before torch is imported
 CONTEXT: Any = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [*PRELOADED, "lbnn.exporters.onnx", "lbnn.model.file", "lbnn.measure.report", "commands"]

@@ -17,7 +17,8 @@ class Variety:
 
     `clamps`: activations and heads that give a variance to a value without one. `wide`: weights from 1e-3 to 1e3 and
     sigmas down to 1e-6 of them. `odd`: once in so many times an argument that must be refused, and layers of float64.
-    `ends`: any last layer, so that the output may be known; otherwise it has weights of its own.
+    `ends`: any last layer, so that the output may be known; otherwise it has weights of its own. `heads`: classes of
+    the last layer's logits.
     """
 
     most_layers: int = 6
@@ -26,9 +27,10 @@ class Variety:
     wide: bool = False
     odd: int = 0
     ends: bool = False
+    heads: bool = False
 
 
-EVERYTHING = Variety(most_layers=8, constant_outputs=True, wide=True, odd=150, ends=True)
+EVERYTHING = Variety(most_layers=8, constant_outputs=True, wide=True, odd=150, ends=True, heads=True)
 
 
 class Draw(ABC):

@@ -193,6 +193,11 @@ def plain(draw: Draw, shape: Shape) -> Arguments:
     return {}
 
 
+def softmax_head(draw: Draw) -> Arguments:
+    """Of any logits: those that do not fit are refused."""
+    return dict(kind=draw.odd(draw.pick(["exact", "fast"]), "slow"))
+
+
 LAYERS: dict[str, Maker] = {
     "Linear": linear,
     "Conv1d": _conv(1),

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from draws import Draw
-from layer_choices import COMMON, LAYERS, OFTEN, Arguments, known, too_large
+from layer_choices import COMMON, LAYERS, OFTEN, Arguments, known, softmax_head, too_large
 from lbnn import LbnnError
 from lbnn.model.trace import trace
 from lbnn.ops import Shape
@@ -66,6 +66,8 @@ class Sketch:
                 self._add(Part("bnn.Flatten"))
             features = dict(in_features=self.shapes[-1][-1], out_features=2)
             self._add(Part("bnn.Linear", features, weights=weights(draw)))
+        if variety.heads and draw.chance(6) and not self.refused:
+            self._add(Part("bnn.SigmoidHead") if draw.chance(3) else Part("bnn.SoftmaxHead", softmax_head(draw)))
 
     def _part(self, shape: Shape, options: dict[str, Any] = LAYERS) -> Part:
         """A layer that fits a shape, one of torch's own now and then."""
