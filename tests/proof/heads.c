@@ -1,5 +1,5 @@
-/* Heads. Those that compute exponentials are not proved yet (UNPROVED in tools/check/prove.py): EVA sees no wrong access
- * and no undefined conversion in them, but leaves the range of an exponent open. */
+/* Heads. In those that compute exponentials EVA sees no wrong access, but leaves the range of an exponent open
+ * (OPEN_EXPONENT in tools/check/prove.py): that a mean less the largest is not positive is a relation between values. */
 #include "lbnn_heads.h"
 
 #define HEAD_CLASSES 2

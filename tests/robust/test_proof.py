@@ -28,6 +28,7 @@ SHORT = {
     Goal("lbnn_leaky_relu", "8", "finite"): 14,
     Goal("lbnn_variance_head", "8", "any bits"): 11,
     Goal("lbnn_emit", "8", "any bits"): 5,
+    Goal("lbnn_sigmoid", "8", "any bits"): 22,
     Goal("mlp_predict", "8", "any bits"): 25,
 }
 
@@ -78,4 +79,7 @@ def test_every_kernel_has_a_proof() -> None:
     harnesses = "".join(path.read_text() for path in prove.HARNESSES.glob("*.c"))
     proved = set(re.findall(r"^void prove_(lbnn_\w+)\(void\)", harnesses, re.MULTILINE))
     assert proved == set(KERNELS) | {"lbnn_exp2"}
-    assert {goal.name for goal in prove.goals()} == proved - prove.UNPROVED | set(prove.MODEL_ENTRIES)
+    goals = prove.goals()
+    assert {goal.name for goal in goals} == proved | set(prove.MODEL_ENTRIES)
+    finite = {goal.name for goal in goals if goal.inputs == "finite"} | prove.NOT_FINITE
+    assert proved - finite == prove.OPEN_EXPONENT
