@@ -20,6 +20,7 @@ from lbnn import nn as bnn
 from lbnn.model.file import serialise
 from lbnn.model.network import Network
 from lbnn.model.trace import trace
+from network_checks import assert_within_bound
 from places import TESTS
 from strategies import inputs_for, networks
 
@@ -78,6 +79,14 @@ def test_a_file_holds_plain_data_and_float32_tensors(tmp_path):
     }
 
 
+def agree(graph, signal, *answers):
+    """Each is as near to float64 as float32 can be."""
+    given_mean, given_var = signal if isinstance(signal, Moments) else (signal, None)
+    for mean, var in answers:
+        got = Moments(mean.detach().numpy(), var.detach().numpy())
+        assert_within_bound(graph, got, given_mean.numpy(), None if given_var is None else given_var.numpy())
+
+
 @settings(max_examples=25, deadline=None)
 @given(networks())
 def test_a_loaded_network_computes_the_same_and_saves_the_same_bytes(drawn):
@@ -89,7 +98,7 @@ def test_a_loaded_network_computes_the_same_and_saves_the_same_bytes(drawn):
     x = inputs_for(shape, 4, 1)
     for signal in (x, Moments(x, x * x)):
         if "{0} / {1}" in repr(model):  # a quotient of known numbers is rounded otherwise than the product in the file
-            torch.testing.assert_close(tuple(model(signal)), tuple(loaded(signal)), rtol=1e-4, atol=1e-4)
+            agree(lbnn.read_model(loaded, shape).graph, signal, model(signal), loaded(signal))
         else:
             same(model(signal), loaded(signal))
     assert serialise(loaded) == data

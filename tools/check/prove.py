@@ -40,8 +40,8 @@ MODEL_ENTRIES = ("mlp_predict", "cnn_predict")
 SCALAR = {"lbnn_abs", "lbnn_leaky_relu", "lbnn_leaky_relu_clamped"}
 # The divisions of the clamped form need the relation between a tail and its moments, which no interval holds.
 NOT_FINITE = {"lbnn_leaky_relu_clamped"}
-# Of which EVA leaves the range of an exponent open, for want of relations between values: proved are their accesses and
-# pointers, for every bit pattern, with what lbnn_exp2 promises where the range holds. Sanitizers watch the rest.
+# Of which EVA leaves the range of an exponent open, because it keeps NaN behind a comparison that no NaN passes: proved
+# are their accesses and pointers, for every bit pattern, with what lbnn_exp2 promises where the range holds.
 OPEN_EXPONENT = {"lbnn_softmax", "lbnn_softmax_fast", "lbnn_sigmoid"}
 EXPONENT_RANGE = "range: 0 <= t <= 125.75"
 # Called for what is left of a block, of which LBNN_OPTIMIZE_SIZE leaves nothing (LBNN_WHOLE_BLOCKS).
