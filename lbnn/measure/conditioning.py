@@ -11,7 +11,9 @@ from lbnn import ops
 from lbnn.base.moments import Moments
 from lbnn.graph import Graph, Node
 from lbnn.graph.reference import NUMPY, evaluate
-from lbnn.graph.rounding import TAIL_FITTED, costliest, sum_of_sizes
+from lbnn.graph.rounding import costliest
+from lbnn.graph.rounding_rules import sum_of_sizes
+from lbnn.graph.rounding_tails import TAIL_FITTED
 from lbnn.measure.parity import NO_DIGIT, Expected
 from lbnn.measure.samples import Samples
 from lbnn.model.file import Model

@@ -16,7 +16,10 @@ from lbnn import ops
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph, GraphBuilder, Node
 from lbnn.graph.reference import NUMPY, NumpyNamespace, evaluate, in_form
-from lbnn.graph.rounding import RULES, UNIT, bounds, costliest, tail_error
+from lbnn.graph.rounding import bounds, costliest
+from lbnn.graph.rounding_parts import UNIT
+from lbnn.graph.rounding_rules import RULES
+from lbnn.graph.rounding_tails import tail_error
 from lbnn.measure.backends import BACKENDS
 from lbnn.measure.parity import FLOAT32_TOLERANCE, expect
 from lbnn.measure.samples import Samples, draw_samples
