@@ -13,7 +13,7 @@ import numpy as np
 from lbnn.exporters import wasm
 from lbnn.measure.labels import input_range
 from lbnn.model.file import Model
-from lbnn.train.regression import trained_columns
+from lbnn.train.about import trained_columns
 from lbnn.train.table import Table
 
 MOST_LIVE_INPUTS = 6

@@ -21,7 +21,7 @@ from lbnn.measure.backends import choose_backends
 from lbnn.measure.counting import reference_layer_costs
 from lbnn.measure.evaluation import score_on_data, table_for
 from lbnn.measure.inspection import inspect_model
-from lbnn.measure.labels import input_names, refuse_classes, target_names, trained_scores
+from lbnn.measure.labels import input_names, refuse_labels, target_names, trained_scores
 from lbnn.measure.live import MOST_LIVE_INPUTS, live_data
 from lbnn.measure.page import Report, render_page
 from lbnn.measure.parity import FLOAT32_TOLERANCE
@@ -47,7 +47,7 @@ def write_report(
         raise LbnnError("--target names a column of --data; give both")
     names, left_out = choose_backends(backends, "report")
     model = read_model(path)
-    refuse_classes(model, "report")
+    refuse_labels(model, "report")
     table = None if data is None else table_for(model, data, target)
     return write_file(out, render_page(gather(path, model, table, data, names, left_out, samples)), force)
 
