@@ -94,7 +94,7 @@ def run_classes(model: Model, rows: NewRows, backend: str, show: Callable[[float
     probability = np.concatenate([empty, *(np.asarray(part.probability, np.float64) for part in parts)])
     entropy, epistemic = (
         np.concatenate([empty[:, 0], *(np.asarray(getattr(part, name), np.float64) for part in parts)])
-        for name in ("entropy", "mutual_information")
+        for name in ("entropy", "epistemic")
     )
     if probability.shape[1] == 1:
         probability = np.concatenate([1.0 - probability, probability], axis=1)

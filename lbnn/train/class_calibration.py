@@ -8,8 +8,9 @@ sorted, the threshold of the set
 
 is the floor((n + 1)(1 - level))-th smallest: a new row's class is in its set with a probability of at least `level`,
 and less than `level` + 1 / (n + 1) where no two are equal, whatever the model is worth. The set may be empty: then no
-class is as probable as the right one mostly was. The limit of the entropy is found likewise: a new row like these exceeds it
-with a probability of at most `false_alarms`. T is not fitted to the rows of the second half, so that this holds.
+class is as probable as the right one mostly was. The limit of the entropy is found likewise: a new row like these
+exceeds it with a probability of at most `false_alarms`. T is not fitted to the rows of the second
+half, so that this holds.
 """
 
 from __future__ import annotations
