@@ -156,7 +156,12 @@ def test_predict_tells_class_probabilities_and_entropies_of_each_row(run, work):
     ]
     assert np.allclose(numbers(whole, "entropy")[:, 0], -(p * np.log(p)).sum(1), atol=1e-5)
     assert (numbers(whole, "epistemic") >= -1e-6).all() and rows[51]["out_of_range"] == "1"
-    for word in ("51 of 52 rows predicted", "51 rows with a known class: accuracy", "lbnn calibrate", "rows have inputs outside"):
+    for word in (
+        "51 of 52 rows predicted",
+        "51 rows with a known class: accuracy",
+        "lbnn calibrate",
+        "rows have inputs outside",
+    ):
         assert word in out
     network = lbnn.load(work / "m.pt")
     assert np.allclose(network(torch.tensor([[-40.0, 1.0]])).probability.detach().numpy(), p[-1:], atol=1e-6)
