@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lbnn.base.arrays import Floats
+from lbnn.base.classes import Classes
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import fill_folder
 from lbnn.base.moments import Moments
@@ -31,37 +32,52 @@ FAST = ("-O3", "-march=native")
 
 
 class Compiled:
-    """A compiled model: `mean, var = compiled(x)` for x of shape (N, *input_shape), float32."""
+    """A compiled model: `mean, var = compiled(x)` for x of shape (N, *input_shape), float32.
+
+    One with a head gives Classes, as the module does.
+    """
 
     def __init__(
-        self, library: Path, name: str, input_shape: Shape, output_shape: Shape, work_len: int, takes_variance: bool
+        self,
+        library: Path,
+        name: str,
+        input_shape: Shape,
+        output_shape: Shape,
+        work_len: int,
+        takes_variance: bool,
+        classifies: bool = False,
     ) -> None:
         loaded = ctypes.CDLL(str(library))
         self._batch = getattr(loaded, f"{name}_batch")
         self._message = getattr(loaded, f"{name}_message")
         self._message.restype = ctypes.c_char_p
         self.input_shape, self.output_shape, self.work_len = input_shape, output_shape, work_len
-        self.takes_variance = takes_variance
+        self.takes_variance, self.classifies = takes_variance, classifies
 
-    def __call__(self, x: Any, var: Any = None) -> Moments[Floats]:
+    def __call__(self, x: Any, var: Any = None) -> Any:
         """Predicts each sample; `var` is the input's variance, for a model compiled with input_variance."""
         return self.bind(x, var)()
 
-    def bind(self, x: Any, var: Any = None) -> Callable[[], Moments[Floats]]:
-        """A function that predicts `x` anew at each call, into the same arrays: nothing is copied or allocated."""
+    def bind(self, x: Any, var: Any = None) -> Callable[[], Any]:
+        """A function that predicts `x` anew at each call, into the same arrays: no output is copied or allocated."""
         inputs = self._inputs(x, "input")
-        spread = self._spread(var, inputs)
-        mean, variance = (np.empty((len(inputs), *self.output_shape), np.float32) for _ in range(2))
-        done, work, result = ctypes.c_long(), np.empty(self.work_len, np.float32), Moments(mean, variance)
-        arrays = [None if array is None else _pointer(array) for array in (inputs, spread, mean, variance, work)]
+        spread, outputs = self._spread(var, inputs), self._outputs(len(inputs))
+        done, work = ctypes.c_long(), np.empty(self.work_len, np.float32)
+        arrays = [None if array is None else _pointer(array) for array in (inputs, spread, *outputs, work)]
         arguments = (*arrays, ctypes.c_long(len(inputs)), ctypes.byref(done))
 
-        def run() -> Moments[Floats]:
+        def run() -> Any:
             if status := self._batch(*arguments):
                 raise LbnnError(f"sample {done.value}: {self._message(status).decode()}")
-            return result
+            return _result(*outputs)
 
         return run
+
+    def _outputs(self, count: int) -> list[Floats]:
+        """Mean and variance, and of a model with a head probabilities, entropy and mutual information."""
+        shape = (count, *self.output_shape)
+        shapes = [shape, shape, *([shape, (count, 2)] if self.classifies else [])]
+        return [np.empty(shape, np.float32) for shape in shapes]
 
     def _spread(self, var: Any, inputs: Floats) -> Floats | None:
         if not self.takes_variance and var is not None:
@@ -107,7 +123,16 @@ def compile(
             graph.values[graph.output].shape,
             data.work_len,
             input_variance,
+            graph.head is not None,
         )
+
+
+def _result(mean: Floats, variance: Floats, probability: Floats | None = None, parts: Floats | None = None) -> Any:
+    """Moments, or Classes whose aleatoric part is what the other leaves of the entropy."""
+    logits = Moments(mean, variance)
+    if probability is None or parts is None:
+        return logits
+    return Classes(probability, parts[:, 0], parts[:, 0] - parts[:, 1], parts[:, 1], logits)
 
 
 def _build(folder: Path, toolchain: Toolchain, flags: Sequence[str]) -> Path:

@@ -14,8 +14,8 @@ from lbnn.base.arrays import AnyArray
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import growing_file
 from lbnn.base.terminal import share_bar
-from lbnn.measure.data_rows import check_row_shape, csv_rows, number_cell, output_count, outside_range, run_parts
-from lbnn.measure.labels import class_names_of, tells_one_class
+from lbnn.measure.data_rows import check_row_shape, csv_rows, number_cell, outside_range, run_parts
+from lbnn.measure.labels import class_names_of, output_size, tells_one_class
 from lbnn.model.file import Model
 from lbnn.model.inputs import unsure_entropy
 from lbnn.train import class_metrics
@@ -90,7 +90,7 @@ def _check_level(level: float | None, calibration: ClassCalibration | None) -> N
 def run_classes(model: Model, rows: NewRows, backend: str, show: Callable[[float], None]) -> PredictedClasses:
     """What a backend tells of rows."""
     parts: list[Any] = [outcome.classes for outcome in run_parts(model, rows.x, backend, show)]
-    empty = np.empty((0, output_count(model)))
+    empty = np.empty((0, output_size(model)))
     probability = np.concatenate([empty, *(np.asarray(part.probability, np.float64) for part in parts)])
     entropy, epistemic = (
         np.concatenate([empty[:, 0], *(np.asarray(getattr(part, name), np.float64) for part in parts)])

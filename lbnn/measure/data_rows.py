@@ -28,11 +28,6 @@ def check_row_shape(data: Path, model: Model, rows: NewRows) -> None:
         raise LbnnError(f"{data} has inputs of shape {rows.x.shape[1:]} a row; {model.name} takes {shape}")
 
 
-def output_count(model: Model) -> int:
-    """Numbers that the model gives for a row."""
-    return math.prod(model.graph.values[model.graph.output].shape)
-
-
 def run_parts(model: Model, x: Floats, backend: str, show: Callable[[float], None]) -> list[Outcome]:
     """What a backend gives for rows, in parts; tells which share of them is done."""
     count = len(x) if backend not in ("torch", "onnx") else ROWS_IN_A_STEP  # a device is compiled for at every call

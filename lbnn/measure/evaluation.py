@@ -13,11 +13,12 @@ from markupsafe import Markup
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
-from lbnn.measure.charts import draw_predictions
+from lbnn.measure.charts import draw_classes, draw_predictions
 from lbnn.measure.labels import class_names_of
 from lbnn.model.file import Model, load
 from lbnn.train import metrics
 from lbnn.train.about import trained_columns, trained_targets
+from lbnn.train.class_metrics import ClassSummary, class_summary
 from lbnn.train.csvfile import CsvFormat
 from lbnn.train.datafile import read_table
 from lbnn.train.outcome import REPORTED_LEVELS
@@ -31,7 +32,7 @@ class Evaluated:
 
     source: str
     notes: tuple[str, ...]
-    scores: metrics.Summary
+    scores: metrics.Summary | ClassSummary
     pictures: tuple[Markup, ...]
 
 
@@ -51,6 +52,10 @@ def table_for(model: Model, data: Path, target: str | None, form: CsvFormat | No
 def score_on_data(path: Path, table: Table, source: str, inputs: Sequence[str], targets: Sequence[str]) -> Evaluated:
     """Scores and pictures of the model in `path` on data."""
     network = load(path).eval()
+    if table.classes:
+        told, seen = predict_in_parts(network, torch.from_numpy(table.x)), torch.from_numpy(table.labels)
+        pictures = draw_classes(told, seen, table.classes) if find_spec("matplotlib") else ()
+        return Evaluated(source, table.notes, class_summary(told, seen), pictures)
     x, y = torch.from_numpy(table.x), torch.from_numpy(table.y)
     raw = predict_in_parts(network, x)
     predicted = Moments(raw.mean.reshape(y.shape), raw.var.reshape(y.shape))

@@ -19,6 +19,11 @@ def _size(value: Any) -> int:
     return math.prod(value.shape)
 
 
+def output_size(model: Model) -> int:
+    """Numbers that a model gives for a row."""
+    return _size(model.graph.values[model.graph.output])
+
+
 def input_names(model: Model) -> tuple[str, ...]:
     """The name of each input, or x0, x1, ... where the file does not name them."""
     return _names(model, "inputs", _size(model.graph.input))
@@ -26,7 +31,7 @@ def input_names(model: Model) -> tuple[str, ...]:
 
 def target_names(model: Model) -> tuple[str, ...]:
     """The name of each output, or y0, y1, ... where the file does not name them."""
-    return _names(model, "targets", _size(model.graph.values[model.graph.output]))
+    return _names(model, "targets", output_size(model))
 
 
 def _names(model: Model, key: str, count: int) -> tuple[str, ...]:
@@ -71,12 +76,12 @@ def percent(share: float) -> str:
 
 def class_names_of(model: Model) -> tuple[str, ...]:
     """The name of each class or label of a network with a head; a single label tells two classes apart."""
-    return trained_classes(model.metadata, max(2, _size(model.graph.values[model.graph.output])))
+    return trained_classes(model.metadata, max(2, output_size(model)))
 
 
 def tells_one_class(model: Model) -> bool:
     """Whether a row is of one class: of several labels any may hold."""
-    return model.graph.head != "sigmoid" or _size(model.graph.values[model.graph.output]) == 1
+    return model.graph.head != "sigmoid" or output_size(model) == 1
 
 
 def refuse_labels(model: Model, command: str) -> None:

@@ -34,7 +34,8 @@ def live_data(model: Model, inputs: Sequence[str], targets: Sequence[str], table
         "inputs": [_live_input(i, name, *ends) for i, (name, ends) in ranges if i not in chosen],
         "choices": choices,
         "outputs": list(targets),
-        "points": _points(table) if table is not None and len(inputs) == 1 else [],
+        "points": _points(table) if table is not None and len(inputs) == 1 and model.graph.head is None else [],
+        "head": model.graph.head,
     }
     return re.sub(r"[<>&]", lambda m: f"\\u{ord(m[0]):04x}", json.dumps(data))
 

@@ -19,8 +19,8 @@ from lbnn.base.moments import Moments
 from lbnn.base.terminal import share_bar
 from lbnn.measure.backends import choose_backends
 from lbnn.measure.class_prediction import predict_classes
-from lbnn.measure.data_rows import check_row_shape, csv_rows, number_cell, output_count, outside_range, run_parts
-from lbnn.measure.labels import target_names
+from lbnn.measure.data_rows import check_row_shape, csv_rows, number_cell, outside_range, run_parts
+from lbnn.measure.labels import output_size, target_names
 from lbnn.model.file import Model, read_model
 from lbnn.train import metrics
 from lbnn.train.about import trained_columns, trained_targets
@@ -62,7 +62,7 @@ def predict_file(
     if model.graph.head is not None:
         return predict_classes(model, data, out, backend, level, force, form, say)
     reader = RowReader(data, trained_columns(model.metadata), trained_targets(model.metadata), form)
-    calibration = read_calibration(model.metadata, output_count(model))
+    calibration = read_calibration(model.metadata, output_size(model))
     level, totals = _level(level, calibration), Totals()
     with growing_file(out, force) as add, share_bar(backend) as show:
         for rows in reader:
@@ -88,8 +88,8 @@ def _level(asked: float | None, calibration: Calibration | None) -> float:
 def run_rows(model: Model, x: Floats, backend: str, show: Callable[[float], None]) -> Moments[Floats]:
     """The moments [n, outputs] that a backend gives for rows; tells which share of them is done."""
     means, variances = (
-        [np.empty((0, output_count(model)), np.float32)],
-        [np.empty((0, output_count(model)), np.float32)],
+        [np.empty((0, output_size(model)), np.float32)],
+        [np.empty((0, output_size(model)), np.float32)],
     )
     for outcome in run_parts(model, x, backend, show):
         means.append(np.asarray(outcome.mean, np.float32).reshape(len(outcome.mean), -1))

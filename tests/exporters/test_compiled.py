@@ -6,7 +6,10 @@ import torch
 
 import lbnn
 from c_models import mlp
+from lbnn import nn as bnn
+from lbnn.base.classes import Classes
 from lbnn.base.errors import LbnnError
+from lbnn.base.moments import Moments
 
 
 def test_compile_takes_a_path_and_returns_a_function_of_arrays(tmp_path):
@@ -48,3 +51,24 @@ def test_compile_reports_what_is_wrong_with_the_input():
         compiled(np.array([[0.0] * 3, [np.nan] * 3]))
     with pytest.raises(LbnnError, match="input_variance=True"):
         compiled(np.zeros((1, 3)), np.zeros((1, 3)))
+
+
+@pytest.mark.parametrize("random", [False, True])
+@pytest.mark.parametrize(
+    ("head", "logits"), [(bnn.SoftmaxHead(), 3), (bnn.SoftmaxHead("fast"), 3), (bnn.SigmoidHead(), 1)]
+)
+def test_a_model_with_a_head_gives_classes(head, logits, random):
+    torch.manual_seed(1)
+    model = bnn.Sequential(*mlp(3, 5, logits), head)
+    compiled = lbnn.compile(model, (3,), input_variance=random, flags=("-O1",))
+    x, var = np.random.default_rng(0).uniform(0.1, 2.0, size=(2, 6, 3)).astype(np.float32)
+    got = compiled(x, var) if random else compiled(x)
+    with torch.no_grad():
+        given = torch.tensor(x).double()
+        want = model.double()(Moments(given, torch.tensor(var).double()) if random else given)
+    assert isinstance(got, Classes) and got.label.tolist() == want.label.tolist()
+    for name in ("probability", "entropy", "aleatoric", "epistemic"):
+        np.testing.assert_allclose(getattr(got, name), getattr(want, name), atol=1e-5)
+    np.testing.assert_allclose(got.logits.mean, want.logits.mean, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(got.logits.var, want.logits.var, rtol=1e-4)
+    assert compiled(x[:0]).probability.shape == (0, logits)
