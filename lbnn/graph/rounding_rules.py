@@ -130,6 +130,7 @@ RULES: dict[str, ErrorRule] = {
     "linear": _weighted,
     "conv": _weighted,
     "avg_pool": _pooled,
+    "avg_pool_point": _pooled,
     "avg_pool_correlated": pooled_together,
     "leaky_relu": tails.leaky_relu_error,
     "leaky_relu_point": tails.leaky_relu_point_error,

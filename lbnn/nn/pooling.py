@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -17,7 +17,7 @@ class AveragePool(Layer):
     """The elements of a window are independent, as in the paper, or with `correlated` rise and fall together."""
 
     op = "avg_pool"
-    loads = ()
+    loads: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, correlated: bool) -> None:
         super().__init__()

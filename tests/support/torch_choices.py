@@ -6,7 +6,6 @@ from draws import Draw
 from layer_choices import LAYERS, SLOPES, Arguments, Maker
 from lbnn.ops import Shape
 
-
 OURS = ("sigma", "clamp", "correlated", "dtype")
 """Arguments that torch's layers do not have."""
 
