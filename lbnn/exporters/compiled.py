@@ -16,7 +16,7 @@ from lbnn.base.files import fill_folder
 from lbnn.base.moments import Moments
 from lbnn.base.templates import render
 from lbnn.base.temporary import temporary_folder
-from lbnn.device.compilers import TOOLCHAINS, Toolchain
+from lbnn.device.compilers import TOOLCHAINS
 from lbnn.exporters.c import COptions
 from lbnn.exporters.c.folder import generate_program
 from lbnn.exporters.c.lower import lower
@@ -32,52 +32,66 @@ FAST = ("-O3", "-march=native")
 
 
 class Compiled:
-    """A compiled model: `mean, var = compiled(x)` for x of shape (N, *input_shape), float32.
-
-    One with a head gives Classes, as the module does.
-    """
+    """A compiled model: `mean, var = compiled(x)` for x of shape (N, *input_shape), float32."""
 
     def __init__(
-        self,
-        library: Path,
-        name: str,
-        input_shape: Shape,
-        output_shape: Shape,
-        work_len: int,
-        takes_variance: bool,
-        classifies: bool = False,
+        self, library: Path, name: str, input_shape: Shape, output_shape: Shape, work_len: int, takes_variance: bool
     ) -> None:
         loaded = ctypes.CDLL(str(library))
         self._batch = getattr(loaded, f"{name}_batch")
+        self._classify = getattr(loaded, f"{name}_classify_batch", None)
         self._message = getattr(loaded, f"{name}_message")
         self._message.restype = ctypes.c_char_p
         self.input_shape, self.output_shape, self.work_len = input_shape, output_shape, work_len
-        self.takes_variance, self.classifies = takes_variance, classifies
+        self.takes_variance = takes_variance
 
-    def __call__(self, x: Any, var: Any = None) -> Any:
+    def __call__(self, x: Any, var: Any = None) -> Moments[Floats]:
         """Predicts each sample; `var` is the input's variance, for a model compiled with input_variance."""
         return self.bind(x, var)()
 
-    def bind(self, x: Any, var: Any = None) -> Callable[[], Any]:
-        """A function that predicts `x` anew at each call, into the same arrays: no output is copied or allocated."""
+    def bind(self, x: Any, var: Any = None) -> Callable[[], Moments[Floats]]:
+        """A function that predicts `x` anew at each call, into the same arrays: nothing is copied or allocated."""
         inputs = self._inputs(x, "input")
-        spread, outputs = self._spread(var, inputs), self._outputs(len(inputs))
-        done, work = ctypes.c_long(), np.empty(self.work_len, np.float32)
+        mean, variance = (np.empty((len(inputs), *self.output_shape), np.float32) for _ in range(2))
+        run, result = self._bound(self._batch, inputs, var, mean, variance), Moments(mean, variance)
+
+        def predict() -> Moments[Floats]:
+            run()
+            return result
+
+        return predict
+
+    def classify(self, x: Any, var: Any = None) -> Classes[Floats]:
+        """What NAME_classify gives for each sample, of a model that ends in a head."""
+        probability, entropy, information = self.bind_classify(x, var)()
+        return Classes(probability, entropy, entropy - information, information, self(x, var))
+
+    def bind_classify(self, x: Any, var: Any = None) -> Callable[[], tuple[Floats, Floats, Floats]]:
+        """As `bind`, for probabilities, entropy and mutual information."""
+        if self._classify is None:
+            raise LbnnError("this model has no head; let it end in lbnn.nn.SoftmaxHead() to classify")
+        inputs = self._inputs(x, "input")
+        probability = np.empty((len(inputs), *self.output_shape), np.float32)
+        entropy, information = (np.empty(len(inputs), np.float32) for _ in range(2))
+        run = self._bound(self._classify, inputs, var, probability, entropy, information)
+
+        def classify() -> tuple[Floats, Floats, Floats]:
+            run()
+            return probability, entropy, information
+
+        return classify
+
+    def _bound(self, function: Any, inputs: Floats, var: Any, *outputs: Floats) -> Callable[[], None]:
+        """A call of the C with these arrays."""
+        done, work, spread = ctypes.c_long(), np.empty(self.work_len, np.float32), self._spread(var, inputs)
         arrays = [None if array is None else _pointer(array) for array in (inputs, spread, *outputs, work)]
         arguments = (*arrays, ctypes.c_long(len(inputs)), ctypes.byref(done))
 
-        def run() -> Any:
-            if status := self._batch(*arguments):
+        def run() -> None:
+            if status := function(*arguments):
                 raise LbnnError(f"sample {done.value}: {self._message(status).decode()}")
-            return _result(*outputs)
 
         return run
-
-    def _outputs(self, count: int) -> list[Floats]:
-        """Mean and variance, and of a model with a head probabilities, entropy and mutual information."""
-        shape = (count, *self.output_shape)
-        shapes = [shape, shape, *([shape, (count, 2)] if self.classifies else [])]
-        return [np.empty(shape, np.float32) for shape in shapes]
 
     def _spread(self, var: Any, inputs: Floats) -> Floats | None:
         if not self.takes_variance and var is not None:
@@ -112,10 +126,14 @@ def compile(
     options = COptions(name="compiled", input_variance=input_variance)
     program = lower(read, options)
     data = view(program, read, options)
-    sources = {**generate_program(program, data, options), "batch.c": render("c/batch.c.j2", model=data)}
     graph = program.graph
+    loops = ["batch.c", *(["classify_batch.c"] if graph.head else [])]
+    loop_sources = {name: render(f"c/{name}.j2", model=data) for name in loops}
+    sources = {**generate_program(program, data, options), **loop_sources}
     with temporary_folder() as folder:
-        library = _build(fill_folder(folder / "c", sources), TOOLCHAINS[toolchain], flags)
+        written = fill_folder(folder / "c", sources)
+        files = [written / name for name in ("compiled.c", *loops)]
+        library = TOOLCHAINS[toolchain].compile_shared(files, written / "compiled.so", flags, [written])
         return Compiled(
             library,
             data.name,
@@ -123,21 +141,7 @@ def compile(
             graph.values[graph.output].shape,
             data.work_len,
             input_variance,
-            graph.head is not None,
         )
-
-
-def _result(mean: Floats, variance: Floats, probability: Floats | None = None, parts: Floats | None = None) -> Any:
-    """Moments, or Classes whose aleatoric part is what the other leaves of the entropy."""
-    logits = Moments(mean, variance)
-    if probability is None or parts is None:
-        return logits
-    return Classes(probability, parts[:, 0], parts[:, 0] - parts[:, 1], parts[:, 1], logits)
-
-
-def _build(folder: Path, toolchain: Toolchain, flags: Sequence[str]) -> Path:
-    sources = [folder / "compiled.c", folder / "batch.c"]
-    return toolchain.compile_shared(sources, folder / "compiled.so", flags, [folder])
 
 
 def _pointer(array: Floats) -> Any:
