@@ -13,7 +13,7 @@ from lbnn.cli.command import AS_JSON, DECIMAL, ENCODING, FORCE, MODEL, SHARE, co
 @MODEL
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option(
-    "--level", type=SHARE, default=0.9, show_default=True, help="Share of new rows that the interval or set holds."
+    "--level", type=SHARE, default=0.9, show_default=True, help="Share of new rows to be inside."
 )
 @click.option("--false-alarms", type=SHARE, default=0.05, show_default=True, help="Share of such rows called unsure.")
 @click.option("--target", help="The column of DATA that MODEL predicts; default from the model file.")
