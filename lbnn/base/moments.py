@@ -109,6 +109,17 @@ class Moments(NamedTuple, Generic[Part]):
     def __rsub__(self, other: Any) -> Moments[Any]:
         return (-self).__add__(other)
 
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What torch's own functions and operators do with Moments among their arguments.
+
+        A compiler asks here too; otherwise it would take the result of `moments + tensor` apart by number.
+        """
+        name = getattr(function, "__name__", str(function))
+        if name not in TORCH_FUNCTIONS:
+            raise LbnnError(f"torch's {name} has no moments; use a layer of lbnn.nn, or .mean and .var")
+        return TORCH_FUNCTIONS[name](*args, **(kwargs or {}))
+
     def flatten(self, start_dim: int = 1, end_dim: int = -1) -> Moments[Any]:
         """The axes from `start_dim` to `end_dim` made one, as `torch.flatten` does."""
         return self._each(lambda part: part.flatten(start_dim, end_dim))
@@ -117,6 +128,36 @@ class Moments(NamedTuple, Generic[Part]):
 def _is_value(x: Any) -> bool:
     """A number or an array, as opposed to Moments or something that does arithmetic in its own way."""
     return not isinstance(x, Moments) and (isinstance(x, (int, float)) or hasattr(x, "dtype"))
+
+
+def _binary(own: str, reflected: str) -> Callable[[Any, Any], Any]:
+    """An operator of which at least one side is Moments."""
+
+    def compute(x: Any, y: Any) -> Any:
+        moments, method, other = (x, own, y) if isinstance(x, Moments) else (y, reflected, x)
+        result = getattr(moments, method, _refused)(other)
+        return _refused(other) if result is NotImplemented else result
+
+    return compute
+
+
+def _refused(other: Any) -> Any:
+    raise LbnnError("Moments can be added to others, and added to, multiplied with and divided by known values")
+
+
+TORCH_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("add", "__add__"), _binary("__add__", "__radd__")),
+    **dict.fromkeys(("sub", "__sub__"), _binary("__sub__", "__rsub__")),
+    **dict.fromkeys(("mul", "__mul__"), _binary("__mul__", "__rmul__")),
+    **dict.fromkeys(("div", "truediv", "__truediv__", "__div__"), _binary("__truediv__", "__rtruediv__")),
+    "__radd__": _binary("__radd__", "__add__"),
+    **dict.fromkeys(("rsub", "__rsub__"), _binary("__rsub__", "__sub__")),
+    "__rmul__": _binary("__rmul__", "__mul__"),
+    **dict.fromkeys(("__rtruediv__", "__rdiv__"), _binary("__rtruediv__", "__truediv__")),
+    "neg": lambda x: -x,
+    "flatten": lambda x, start_dim=0, end_dim=-1: x.flatten(start_dim, end_dim),
+}
+"""By name, because `torch.add`, `Tensor.add` and `tensor + x` arrive as different functions."""
 
 
 def _array(part: Any) -> Any:

@@ -16,7 +16,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph, GraphBuilder
 from lbnn.model.params import parameters
-from lbnn.nn.base import Layer
+from lbnn.nn.base import Layer, Recording
 from lbnn.nn.wrapped import unwrap
 from lbnn.ops import Shape
 from lbnn.ops.heads import find_head
@@ -161,7 +161,7 @@ def _instead(kind: type) -> str:
     return f"lbnn.nn has {', '.join(name for name in bnn.__all__ if name[0].isupper() and 'Layer' not in name)}"
 
 
-class Proxy:
+class Proxy(Recording):
     """Stands for a value of the graph while `forward` runs. It can do what Moments can."""
 
     def __init__(self, tracer: Tracer, name: str) -> None:

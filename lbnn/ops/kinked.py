@@ -86,7 +86,7 @@ def _again(ctx: Any, mean: Tensor, var: Tensor, towards: tuple[Tensor, ...]) -> 
 def _in_blocks(function: Any, results: int, slope: float, *parts: Tensor) -> tuple[Tensor, ...]:
     """The first results of a function of elements, a block at a time; a compiler makes its own loops."""
     shape, count = parts[0].shape, parts[0].numel()
-    if count <= BLOCK or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or count <= BLOCK:
         return tuple(function(*parts, slope)[:results])
     flat = [part.reshape(-1) for part in parts]
     out = [torch.empty_like(flat[0]) for _ in range(results)]

@@ -30,6 +30,44 @@ def test_arithmetic_on_moments_is_that_of_independent_variables():
     )  # fmt: skip
 
 
+OPERATIONS = {
+    "m + x": lambda m, x: m + x,
+    "x + m": lambda m, x: x + m,
+    "m - x": lambda m, x: m - x,
+    "x - m": lambda m, x: x - m,
+    "m * x": lambda m, x: m * x,
+    "x * m": lambda m, x: x * m,
+    "m / x": lambda m, x: m / x,
+    "-m": lambda m, x: -m,
+    "m - m": lambda m, x: m - m,
+    "torch.sub": lambda m, x: torch.sub(x, m),
+    "flatten": lambda m, x: torch.flatten(m, 0),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_arithmetic_with_tensors_is_that_of_numbers_and_compiles(name):
+    m, x, operation = some(2, 2), torch.tensor([[2.0, -3.0], [0.5, 1.0]]), OPERATIONS[name]
+    out = operation(m, x)
+    torch._dynamo.reset()
+    compiled = torch.compile(operation, fullgraph=True, backend="eager")(m, x)
+    for part, other in zip(out, compiled, strict=True):
+        torch.testing.assert_close(part, other)
+    if "torch" not in name and name != "flatten":
+        signs = torch.tensor([[1.0, 1.0], [-1.0, -1.0]]) if name != "m - m" else torch.ones(2, 2)
+        for sign in (1.0, -1.0):  # a two-point distribution has exactly these moments
+            moved = operation(m.mean + sign * signs * m.sd, x)
+            spread = (moved - out.mean).abs()
+            expected = torch.zeros(2, 2) if name == "m - m" else out.sd
+            torch.testing.assert_close(spread, expected, atol=1e-6, rtol=1e-5)
+
+
+def test_other_functions_of_torch_are_refused_with_what_to_do():
+    for wrong in (lambda m: torch.relu(m), lambda m: torch.ones(4, 3) @ m, lambda m: torch.ones(4, 3) / m):
+        with pytest.raises((LbnnError, TypeError), match=r"has no moments|known values"):
+            wrong(some(4, 3))
+
+
 @pytest.mark.parametrize(
     "rows", [0, -1, slice(2, 5), [3, 1], torch.tensor([True, False] * 3), (slice(None), 1), ..., (2, 1), None]
 )
