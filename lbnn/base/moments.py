@@ -116,9 +116,11 @@ class Moments(NamedTuple, Generic[Part]):
         A compiler asks here too; otherwise it would take the result of `moments + tensor` apart by number.
         """
         name = getattr(function, "__name__", str(function))
-        if name not in TORCH_FUNCTIONS:
-            raise LbnnError(f"torch's {name} has no moments; use a layer of lbnn.nn, or .mean and .var")
-        return TORCH_FUNCTIONS[name](*args, **(kwargs or {}))
+        if name in ("grad", "backward"):  # torch.autograd's, which take any tuple of tensors
+            return function(*map(_plain, args), **{key: _plain(value) for key, value in (kwargs or {}).items()})
+        if name not in FUNCTIONS_OF_MOMENTS:
+            raise NoMomentsError(f"torch's {name} has no moments; use a layer of lbnn.nn, or .mean and .var")
+        return FUNCTIONS_OF_MOMENTS[name](*args, **(kwargs or {}))
 
     def flatten(self, start_dim: int = 1, end_dim: int = -1) -> Moments[Any]:
         """The axes from `start_dim` to `end_dim` made one, as `torch.flatten` does."""
@@ -128,6 +130,17 @@ class Moments(NamedTuple, Generic[Part]):
 def _is_value(x: Any) -> bool:
     """A number or an array, as opposed to Moments or something that does arithmetic in its own way."""
     return not isinstance(x, Moments) and (isinstance(x, (int, float)) or hasattr(x, "dtype"))
+
+
+class NoMomentsError(LbnnError, TypeError):
+    """A function that Moments can't go through; a TypeError, so that `==` and operators of other classes go on."""
+
+
+def _plain(value: Any) -> Any:
+    """A tuple of tensors in place of Moments, or of a tuple that holds some."""
+    if isinstance(value, Moments) or not isinstance(value, tuple):
+        return tuple(value) if isinstance(value, Moments) else value
+    return tuple(part for item in value for part in (item if isinstance(item, Moments) else (item,)))
 
 
 def _binary(own: str, reflected: str) -> Callable[[Any, Any], Any]:
@@ -142,10 +155,10 @@ def _binary(own: str, reflected: str) -> Callable[[Any, Any], Any]:
 
 
 def _refused(other: Any) -> Any:
-    raise LbnnError("Moments can be added to others, and added to, multiplied with and divided by known values")
+    raise NoMomentsError("Moments can be added to others, and added to, multiplied with and divided by known values")
 
 
-TORCH_FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS_OF_MOMENTS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("add", "__add__"), _binary("__add__", "__radd__")),
     **dict.fromkeys(("sub", "__sub__"), _binary("__sub__", "__rsub__")),
     **dict.fromkeys(("mul", "__mul__"), _binary("__mul__", "__rmul__")),

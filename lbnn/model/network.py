@@ -53,7 +53,7 @@ class Network(nn.Module):
         """One step; a layer without inputs (a constant) is told the batch by `x`."""
         layer = self.layers[step.layer]
         if isinstance(x, Recording):
-            return x.record_layer(layer, inputs, step.name)
+            return x.record_layer(layer, inputs, step.name)  # type: ignore[arg-type]
         return layer(*(inputs or [x]))
 
     def __getitem__(self, name: str) -> Layer:

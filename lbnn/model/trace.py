@@ -260,7 +260,7 @@ class Proxy(Recording):
 
 
 @dataclass(frozen=True)
-class Headed:
+class Headed(Recording):
     """Stands for the Classes of a head: the end of `forward`, which can return it and do nothing else."""
 
     source: Proxy
@@ -275,6 +275,7 @@ class Headed:
         self.source.tracer.refuse("a head must be the last thing that forward does; return what it gives")
 
     __iter__ = __getitem__ = __add__ = __mul__ = __len__ = _end
+    record_layer = record_head = _end  # type: ignore[assignment]
 
 
 def _flat(values: Sequence[Any]) -> Iterator[Any]:

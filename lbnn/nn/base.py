@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from lbnn.base.moments import Moments
 from lbnn.nn.symbolic import fx_call, fx_tracer
 from lbnn.ops import Shape
 from lbnn.ops.torch import compute
+from lbnn.ops.traced import is_traced
 
 Signal = Any
 """What flows between layers: a Tensor (known values), Moments, or the proxy of a trace."""
@@ -128,7 +130,14 @@ def _shape_of(layer: Layer, x: Any) -> Shape:
     if x.ndim < 2:
         raise LbnnError(f"{name}: input of shape {tuple(x.shape)} has no batch axis; use x[None] for one sample")
     layer.accept(x)
-    return tuple(x.shape[1:])
+    return tuple(x.shape[1:]) if not is_traced() else _traced_shape(x)
+
+
+def _traced_shape(x: Tensor) -> Shape:
+    """Plain numbers: torch.jit.trace would write down every step that is made with the shape."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tuple(int(extent) for extent in x.shape[1:])
 
 
 class BayesianLayer(Layer):
@@ -188,7 +197,7 @@ class BayesianLayer(Layer):
         """Weight and bias as Moments; a missing bias is the number zero, known exactly."""
         params = dict(self.given or {name: Moments(mu, variance(rho)) for name, mu, rho in self.named_gaussians()})
         if "bias" not in params:
-            zero = self.weight_mu.new_zeros(())
+            zero = self.weight_mu.new_tensor(0.0) if is_traced() else self.weight_mu.new_zeros(())
             params["bias"] = Moments(zero, zero)
         return params
 

@@ -85,8 +85,8 @@ def class_moments(x: Any, head: str) -> Classes[Tensor]:
 
 def _parts(classes: Any) -> Classes[Any]:
     """Classes whose fields are nodes of torch.fx's graph."""
-    fields = [getattr(classes, name) for name in Classes._fields[:-1]]
-    return Classes(*fields, logits=Moments(classes.logits.mean, classes.logits.var))
+    logits = Moments(classes.logits.mean, classes.logits.var)
+    return Classes(classes.probability, classes.entropy, classes.aleatoric, classes.epistemic, logits)
 
 
 def build_head(name: str) -> ClassHead:

@@ -62,10 +62,21 @@ def test_arithmetic_with_tensors_is_that_of_numbers_and_compiles(name):
             torch.testing.assert_close(spread, expected, atol=1e-6, rtol=1e-5)
 
 
+def test_autograd_takes_them_as_a_tuple_of_tensors():
+    m = Moments(torch.ones(3, requires_grad=True), torch.full((3,), 2.0, requires_grad=True))
+    slopes = torch.autograd.grad((m.mean * m.var).sum(), m)
+    assert [slope.tolist() for slope in slopes] == [[2.0] * 3, [1.0] * 3]
+    torch.autograd.backward(m * 2, grad_tensors=(torch.ones(3), torch.ones(3)))
+    assert m.mean.grad.tolist() == [2.0] * 3 and m.var.grad.tolist() == [4.0] * 3
+
+
 def test_other_functions_of_torch_are_refused_with_what_to_do():
-    for wrong in (lambda m: torch.relu(m), lambda m: torch.ones(4, 3) @ m, lambda m: torch.ones(4, 3) / m):
-        with pytest.raises((LbnnError, TypeError), match=r"has no moments|known values"):
+    for wrong in (lambda m: torch.relu(m), lambda m: torch.mul(m, m), lambda m: torch.div(torch.ones(4, 3), m)):
+        with pytest.raises(LbnnError, match=r"has no moments|known values"):
             wrong(some(4, 3))
+    with pytest.raises(TypeError):
+        torch.ones(4, 3) @ some(4, 3)
+    assert torch.ones(4, 3) != some(4, 3)
 
 
 @pytest.mark.parametrize(
