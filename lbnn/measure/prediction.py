@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -101,12 +100,8 @@ def _told(
     model: Model, rows: NewRows, moments: Moments[Floats], level: float, calibration: Calibration | None
 ) -> Predicted:
     tensors = Moments(*(torch.from_numpy(part.astype(np.float64)) for part in moments))
-    if calibration is None:
-        half = tensors.std * NormalDist().inv_cdf(0.5 + level / 2)
-        low, high = tensors.mean - half, tensors.mean + half
-    else:
-        low, high = calibration.interval(tensors)
-    mean, sd = tensors.mean, tensors.std
+    low, high = tensors.interval(level) if calibration is None else calibration.interval(tensors)
+    mean, sd = tensors.mean, tensors.sd
     if model.metadata.get("log_target"):
         mean, sd, low, high = *_lognormal(tensors), low.exp(), high.exp()
     unsure = None if calibration is None else calibration.is_unsure(tensors).numpy()
