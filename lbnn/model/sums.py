@@ -110,7 +110,7 @@ def _spread(array: Any, shape: Shape) -> Array:
 
 def least(array: Array) -> Array:
     """The fewest numbers that say the same: one, or one for each channel, or all."""
-    if array.ndim == 0 or np.all(array == array.reshape(-1)[0]):
-        return array.reshape(-1)[0]
-    first = array[(slice(None), *(slice(0, 1),) * (array.ndim - 1))]
+    if np.all(array == array.reshape(-1)[0]):
+        return array.reshape(-1)[:1].reshape(())
+    first: Array = array[(slice(None), *(slice(0, 1),) * (array.ndim - 1))]
     return first if np.all(array == first) else array
