@@ -83,10 +83,8 @@ class Moments(NamedTuple, Generic[Part]):
 
     def __add__(self, other: Any) -> Moments[Any]:
         """The sum with independent Moments (variances add), with itself, or with a known value (the mean moves)."""
-        if other is self:
-            return Moments(other.mean * 2, other.var * 4)
         if isinstance(other, Moments):
-            return Moments(self.mean + other.mean, self.var + other.var)
+            return self.__mul__(2) if other is self else Moments(self.mean + other.mean, self.var + other.var)
         return Moments(self.mean + other, self.var) if _is_value(other) else NotImplemented
 
     def __sub__(self, other: Any) -> Moments[Any]:
