@@ -175,4 +175,19 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_scale(lbnn_lanes x, lbnn_integers n)
 }
 
 #endif
+
+/* The smaller of x and a number, which takes the place of NaN. */
+LBNN_INLINE lbnn_lanes lbnn_lanes_at_most(lbnn_lanes x, float most)
+{
+    const lbnn_lanes bound = lbnn_lanes_fill(most);
+    return lbnn_lanes_select(lbnn_lanes_less(x, bound), x, bound);
+}
+
+/* The larger of x and a number, which takes the place of NaN. */
+LBNN_INLINE lbnn_lanes lbnn_lanes_at_least(lbnn_lanes x, float least)
+{
+    const lbnn_lanes bound = lbnn_lanes_fill(least);
+    return lbnn_lanes_select(lbnn_lanes_less(bound, x), x, bound);
+}
+
 #endif
