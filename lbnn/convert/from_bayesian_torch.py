@@ -19,7 +19,7 @@ def from_bayesian_torch(network: nn.Module, correlated: bool = False) -> nn.Modu
     `lbnn.from_torch`.
     """
     converted = others.convert_network(BAYESIAN_TORCH, network, correlated)
-    return Value(converted) if any(isinstance(part, Paired) for part in converted.modules()) else converted
+    return WithoutKl(converted) if any(isinstance(part, Paired) for part in converted.modules()) else converted
 
 
 class Paired(nn.Module):
@@ -36,7 +36,7 @@ class Paired(nn.Module):
         return (out, 0.0) if paired or (self.always and return_kl) else out
 
 
-class Value(nn.Module):
+class WithoutKl(nn.Module):
     """A network without the KL that its forward gives beside the value."""
 
     def __init__(self, network: nn.Module) -> None:

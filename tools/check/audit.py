@@ -95,6 +95,11 @@ def pinned(path: Path = ROOT / "constraints.txt") -> dict[str, SpecifierSet]:
     return {canonicalize_name((r := Requirement(line)).name): r.specifier for line in lines if line}
 
 
+def others() -> set[str]:
+    """What converters are tested against."""
+    return set(pinned(OTHERS))
+
+
 def check_pins(_quick: bool) -> Finding:
     """Each installed package is pinned at its version, apart from a local label such as +cpu."""
     pins, found = pinned(), installed()
@@ -124,7 +129,7 @@ def check_needed(_quick: bool) -> Finding:
 
 def _unasked() -> set[str]:
     """Installers, ourselves, and what `make others` adds at versions of its own."""
-    return {*INSTALLERS, OURSELVES, *pinned(OTHERS)}
+    return {*INSTALLERS, OURSELVES, *others()}
 
 
 def _own_requirements() -> list[Requirement]:
