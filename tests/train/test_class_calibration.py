@@ -21,7 +21,6 @@ from lbnn.train.class_calibration import (
 )
 from lbnn.train.class_metrics import log_loss
 
-
 SPLITS = 25
 
 
