@@ -202,10 +202,16 @@ def test_calibrate_puts_temperature_limit_and_sets_into_the_model(run, work):
 
 
 def test_calibrating_again_divides_by_the_whole_temperature(run, work):
+    hot = lbnn.load(work / "m.pt")
+    hot.layers[-1].weight_mu.data *= 5  # so that the first temperature is not 1
+    lbnn.save(hot, "m.pt")
     first = json.loads(run("calibrate", "m.pt", "held.csv", "--json")[1])["temperature"]
     nodes = len(read_model(work / "m.pt").graph.nodes)
     second = json.loads(run("calibrate", "m.pt", "held.csv", "--json")[1])["temperature"]
-    assert second == pytest.approx(first, rel=0.1) and second != first
+    x = torch.randn(20, 2)
+    plain, cold = hot(x).logits.mean, lbnn.load(work / "m.pt")(x).logits.mean
+    torch.testing.assert_close(cold, plain / second, rtol=1e-5, atol=1e-6)
+    assert second == pytest.approx(first, rel=0.1) and first > 1.5
     assert len(read_model(work / "m.pt").graph.nodes) == nodes
 
 
@@ -259,6 +265,18 @@ def test_the_c_decides_as_predict_does(run, work):
     for line, row in zip(said, cells(work / "told.csv"), strict=True):
         held = [int(name in row["set"].split("|")) for name in ("clear", "dull", "rain")]
         assert line.split() == [row["class"], row["unsure"], str(sum(held)), *map(str, held)]
+
+
+def test_the_example_of_a_calibrated_model_is_clean_c_and_cpp_and_names_the_class(run, work):
+    run("calibrate", "m.pt", "held.csv")
+    run("export", "m.pt", "--target", "c", "-o", "c")
+    files, flags = ["m.c", "m_selftest.c", "example_main.c"], ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion"]
+    strict = [*flags, "-Wdouble-promotion", "-Werror", "-O1"]
+    subprocess.run(["g++", "-std=c++11", "-x", "c++", *strict, "-c", *files], cwd=work / "c", check=True)
+    subprocess.run(["gcc", "-std=c99", *strict, *files, "-lm", "-o", "run"], cwd=work / "c", check=True)
+    said = subprocess.run([work / "c/run"], capture_output=True, text=True, check=True).stdout
+    label = int(said.split("label ")[1].split(",")[0].split()[0])
+    assert f"that is {('clear', 'dull', 'rain')[label]}" in said and "90 % set of" in said
 
 
 @pytest.mark.parametrize(
