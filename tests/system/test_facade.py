@@ -9,7 +9,18 @@ import pytest
 import lbnn
 from places import ROOT
 
-FUNCTIONS = ("cat", "compile", "export", "fit", "from_torch", "load", "read_model", "save", "softmax_moments")
+FUNCTIONS = (
+    "cat",
+    "compile",
+    "emulate",
+    "export",
+    "fit",
+    "from_torch",
+    "load",
+    "read_model",
+    "save",
+    "softmax_moments",
+)
 MODULES = ("class_metrics", "class_plots", "losses", "metrics", "montecarlo", "nn", "plots", "priors")
 ESTIMATORS = ("Classifier", "Regressor")
 
