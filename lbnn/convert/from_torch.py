@@ -128,7 +128,9 @@ def _flatten(module: nn.Flatten, sigma: float | None) -> nn.Module:
 
 def _softmax(module: nn.Softmax, sigma: float | None) -> nn.Module:
     if module.dim not in (1, -1):
-        raise LbnnError(f"softmax over axis {module.dim} is not supported; use Softmax(dim=1) on logits of shape (N, K)")
+        raise LbnnError(
+            f"softmax over axis {module.dim} is not supported; use Softmax(dim=1) on logits of shape (N, K)"
+        )
     return bnn.SoftmaxHead()
 
 
