@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lbnn.convert.from_torchbnn import from_torchbnn
     from lbnn.exporters import export
     from lbnn.exporters.compiled import compile
+    from lbnn.exporters.emulation import emulate
     from lbnn.model.file import load, read_model, save
     from lbnn.nn import cat
     from lbnn.nn.heads import softmax_moments
@@ -37,6 +38,7 @@ _HOMES = {
     "Moments": "lbnn.base.moments",
     "cat": "lbnn.nn",
     "compile": "lbnn.exporters.compiled",
+    "emulate": "lbnn.exporters.emulation",
     "export": "lbnn.exporters",
     "fit": "lbnn.train.fit",
     "from_bayesian_torch": "lbnn.convert.from_bayesian_torch",
@@ -71,6 +73,7 @@ __all__ = [
     "class_metrics",
     "class_plots",
     "compile",
+    "emulate",
     "export",
     "fit",
     "from_bayesian_torch",

@@ -133,6 +133,14 @@ def _flatten(module: nn.Flatten, sigma: float | None) -> nn.Module:
     return bnn.Flatten()
 
 
+def _softmax(module: nn.Softmax, sigma: float | None) -> nn.Module:
+    if module.dim not in (1, -1):
+        raise LbnnError(
+            f"softmax over axis {module.dim} is not supported; use Softmax(dim=1) on logits of shape (N, K)"
+        )
+    return bnn.SoftmaxHead()
+
+
 def _identity(module: nn.Module, sigma: float | None) -> nn.Module:
     return nn.Identity()
 
@@ -151,6 +159,7 @@ COUNTERPARTS: dict[type[nn.Module], Callable[[Any, float | None], nn.Module]] = 
     nn.BatchNorm1d: _batch_norm,
     nn.BatchNorm2d: _batch_norm,
     nn.Flatten: _flatten,
+    nn.Softmax: _softmax,
     nn.Identity: _identity,
     nn.Dropout: _identity,
     nn.Dropout1d: _identity,
