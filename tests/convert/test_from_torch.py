@@ -119,7 +119,8 @@ def test_modes_dtype_and_training_survive():
 
 
 REFUSED = {
-    "MaxPool2d": (nn.MaxPool2d(2), "use AvgPool instead"),
+    "MaxPool3d": (nn.MaxPool3d(2), "use AvgPool or MaxPool"),
+    "MaxPool2d": (nn.MaxPool2d(2, return_indices=True), "return_indices=True is not supported"),
     "LayerNorm": (nn.LayerNorm(3), "use BatchNorm1d or BatchNorm2d instead"),
     "GELU": (nn.GELU(), "use LeakyReLU or ReLU instead"),
     "Softmax": (nn.Softmax(1), "leave it out"),
@@ -143,3 +144,10 @@ def test_what_has_no_counterpart_is_refused_with_its_path_and_an_alternative(nam
 def test_sigma_must_be_positive(sigma):
     with pytest.raises(LbnnError, match="sigma must be a positive number"):
         lbnn.from_torch(nn.Linear(1, 1), sigma=sigma)
+
+
+@pytest.mark.parametrize("correlated", [False, True])
+def test_pools_take_the_rule_that_is_asked_for(correlated):
+    net, _ = NETWORKS["cnn"]
+    pools = [layer for layer in lbnn.from_torch(net, correlated=correlated) if hasattr(layer, "correlated")]
+    assert [pool.correlated for pool in pools] == [correlated] * 2
