@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lbnn.base.classes import Classes
     from lbnn.base.moments import Moments
     from lbnn.convert.from_torch import from_torch
+    from lbnn.convert.pool_first import pool_first
     from lbnn.exporters import export
     from lbnn.exporters.compiled import compile
     from lbnn.model.file import load, read_model, save
@@ -36,6 +37,7 @@ _HOMES = {
     "export": "lbnn.exporters",
     "fit": "lbnn.train.fit",
     "from_torch": "lbnn.convert.from_torch",
+    "pool_first": "lbnn.convert.pool_first",
     "load": "lbnn.model.file",
     "read_model": "lbnn.model.file",
     "save": "lbnn.model.file",
@@ -72,6 +74,7 @@ __all__ = [
     "montecarlo",
     "nn",
     "plots",
+    "pool_first",
     "priors",
     "read_model",
     "save",

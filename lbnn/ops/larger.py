@@ -57,13 +57,12 @@ class _Larger(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        *inputs, q, i1 = ctx.saved_tensors
         if torch.is_grad_enabled():  # these gradients are differentiated again
-            return _again(ctx, inputs, grads)
-        return None, *_gradients(*grads, *inputs, q, i1)
+            return _again(ctx, ctx.saved_tensors[:4], grads)
+        return None, *_gradients(grads[0], grads[1], *ctx.saved_tensors)
 
 
-def _again(ctx: Any, inputs: list[Tensor], towards: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+def _again(ctx: Any, inputs: tuple[Tensor, ...], towards: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
     """Gradients by autograd, through a formula that it can differentiate to any order."""
     out = larger(ctx.xp, Moments(*inputs[:2]), Moments(*inputs[2:]))
     paths = [(part, grad) for part, grad in zip(out, towards, strict=True) if part.requires_grad]

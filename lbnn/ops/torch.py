@@ -69,7 +69,8 @@ class TorchNamespace:
 
     def every(self, x: Tensor, axis: int, start: int, step: int, count: int) -> Tensor:
         """A view."""
-        return x[(..., slice(start, start + step * (count - 1) + 1, step), *[slice(None)] * (-1 - axis))]
+        places: Any = (..., slice(start, start + step * (count - 1) + 1, step), *[slice(None)] * (-1 - axis))
+        return x[places]
 
     def pad(self, x: Tensor, padding: tuple[tuple[int, int], ...], value: float = 0.0) -> Tensor:
         """A number around."""

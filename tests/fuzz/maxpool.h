@@ -68,7 +68,7 @@ static entrant match_of(entrant one, entrant other)
 {
     if (!one.here || !other.here) {
         entrant alone = one.here ? one : other;
-        if (alone.at.var.over || alone.at.mean.value < -3e38) { /* a infinite, or no better than padding */
+        if (alone.at.mean.over || alone.at.var.over || alone.at.mean.value < -3e38) { /* no better than padding */
             alone.at.mean = real_unknown(alone.at.mean.bad);
             alone.at.var = real_unknown(alone.at.var.bad);
         }

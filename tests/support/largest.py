@@ -76,3 +76,18 @@ def largest_moments(mean: Any, var: Any) -> tuple[Any, Any]:
     first = (weights * below).sum(-1)
     second = 2.0 * (weights * (high[..., None] - t) * below).sum(-1)
     return high - first, second - first**2
+
+
+def rectified_largest_moments(mean: Any, var: Any) -> tuple[Any, Any]:
+    """The same of max(0, largest): E = int_0 (1 - F), E[max^2] = 2 int_0 t (1 - F) dt, by Simpson's rule."""
+    sigma = np.sqrt(var)
+    high = np.maximum((mean + 9 * sigma).max(-1), sigma.max(-1))
+    t = high[..., None] * np.linspace(0.0, 1.0, 4001)
+    below = np.ones_like(t)
+    for k in range(mean.shape[-1]):
+        below *= ndtr((t - mean[..., k, None]) / sigma[..., k, None])
+    weights = np.where(np.arange(4001) % 2 == 1, 4.0, 2.0)
+    weights[[0, -1]] = 1.0
+    weights = weights * high[..., None] / 12000.0
+    first = (weights * (1.0 - below)).sum(-1)
+    return first, 2.0 * (weights * t * (1.0 - below)).sum(-1) - first**2
