@@ -52,7 +52,8 @@ class NumpyNamespace:
     def every(self, x: Array, axis: int, start: int, step: int, count: int) -> Array:
         """A view."""
         places: Any = (..., slice(start, start + step * (count - 1) + 1, step), *[slice(None)] * (-1 - axis))
-        return x[places]
+        chosen: Array = x[places]
+        return chosen
 
     def pad(self, x: Array, padding: tuple[tuple[int, int], ...], value: float = 0.0) -> Array:
         """A number around."""

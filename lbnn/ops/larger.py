@@ -24,6 +24,7 @@ from lbnn.ops.kinked import LEAST_SIGMA, is_transformed
 from lbnn.ops.max_pool import LOWEST, Parts, larger, tournament
 from lbnn.ops.namespace import Namespace
 from lbnn.ops.tail import FAR, RATIO_TABLES, torch_tail_moments
+from lbnn.ops.traced import is_traced
 
 
 def max_pool_fast(xp: Namespace, x: Moments[Tensor], **geometry: Any) -> Moments[Tensor]:
@@ -32,7 +33,7 @@ def max_pool_fast(xp: Namespace, x: Moments[Tensor], **geometry: Any) -> Moments
     wide = tuple(part.to(dtype if dtype in RATIO_TABLES else torch.float32) for part in x)
 
     def match(one: Parts, other: Parts) -> Parts:
-        if is_transformed():
+        if is_transformed() or is_traced():
             return larger(xp, Moments(*one), Moments(*other))
         found: Parts = _Larger.apply(xp, *one, *other)  # type: ignore[no-untyped-call]
         return found
