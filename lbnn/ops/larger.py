@@ -34,7 +34,7 @@ def max_pool_fast(xp: Namespace, x: Moments[Tensor], **geometry: Any) -> Moments
 
     def match(one: Parts, other: Parts) -> Parts:
         if is_transformed() or is_traced():
-            return larger(xp, Moments(*one), Moments(*other))
+            return tuple(larger(xp, Moments(*one), Moments(*other)))
         found: Parts = _Larger.apply(xp, *one, *other)  # type: ignore[no-untyped-call]
         return found
 

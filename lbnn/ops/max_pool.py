@@ -51,7 +51,11 @@ def larger(xp: Namespace, x: Moments[Any], y: Moments[Any]) -> Moments[Any]:
 
 def max_pool(xp: Namespace, x: Moments[Any], **geometry: Any) -> Moments[Any]:
     """The moments that a tournament of pairs gives for each window: exact for two, an approximation for more."""
-    return Moments(*tournament(xp, x, (LOWEST, 0.0), lambda a, b: larger(xp, Moments(*a), Moments(*b)), **geometry))
+
+    def match(one: Parts, other: Parts) -> Parts:
+        return tuple(larger(xp, Moments(*one), Moments(*other)))
+
+    return Moments(*tournament(xp, tuple(x), (LOWEST, 0.0), match, **geometry))
 
 
 def max_pool_point(

@@ -90,7 +90,7 @@ class OnnxNamespace:
     def window_max(self, x: Symbol, window: Window, dilation: Shape, outside: float) -> Symbol:
         """MaxPool, which knows what lies outside; a positive factor stays behind it."""
         before, after = zip(*window.padding, strict=True)
-        source = x if x.factor > 0.0 else Symbol(self.recorder, x.tensor(), x.shape)
+        source = Symbol(self.recorder, x.tensor(), x.shape) if x.factor <= 0.0 else x
         attributes: dict[str, Any] = dict(kernel_shape=list(window.kernel), strides=list(window.stride))
         attributes |= dict(pads=[*before, *after]) if any(before + after) else {}
         attributes |= dict(dilations=list(dilation)) if set(dilation) != {1} else {}
