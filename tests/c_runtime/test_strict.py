@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -193,7 +193,13 @@ def same(channels: int, height: int, width: int, out: int, kernel: int, groups: 
     return ConvShape(channels, height, width, out, height, width, kernel, kernel, 1, 1, pad, pad, 1, 1, groups)
 
 
-HEAD_SHARES = {"lbnn_softmax": 50, "lbnn_softmax_fast": 4, "lbnn_sigmoid": 10}
+HEAD_SHARES = {
+    "lbnn_softmax": 50,
+    "lbnn_softmax_fast": 4,
+    "lbnn_sigmoid": 10,
+    "lbnn_max_pool": 2,
+    "lbnn_max_pool_2x2": 2,
+}
 """A head takes as long for a number as an activation for so many (docs/classification.md has the instructions)."""
 
 
@@ -216,9 +222,9 @@ DEEP = ConvShape(7, 4, 5, 9, 4, 5, 5, 5, 1, 1, 2, 2, 1, 1, 1)  # sums of several
 POOLED = PoolShape(10, 100, 100, 34, 34, 3, 3, 3, 3, 1, 1, 0)
 GLOBAL = PoolShape(10, 100, 100, 1, 1, 100, 100, 1, 1, 0, 0, 1)
 HALVED = PoolShape(10, 100, 100, 50, 50, 2, 2, 2, 2, 0, 0, 1)
-LARGEST = MaxPoolShape(2, 100, 100, 34, 34, 3, 3, 3, 3, 1, 1, 1, 1)
+LARGEST = MaxPoolShape(3, 100, 100, 34, 34, 3, 3, 3, 3, 1, 1, 1, 1)
 LARGEST_APART = MaxPoolShape(1, 40, 30, 20, 16, 4, 5, 2, 2, 2, 2, 1, 2)
-LARGEST_HALVED = MaxPoolShape(2, 100, 100, 50, 50, 2, 2, 2, 2, 0, 0, 1, 1)
+LARGEST_HALVED = MaxPoolShape(3, 100, 100, 50, 50, 2, 2, 2, 2, 0, 0, 1, 1)
 CHANNELS = 100
 
 
@@ -244,9 +250,9 @@ CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_avg_pool_2x2": pool(False, HALVED),
     "lbnn_avg_pool_2x2_point": pool(True, HALVED),
     "lbnn_max_pool": pool(False, LARGEST, LARGEST_APART),
-    "lbnn_max_pool_point": pool(True, LARGEST, LARGEST_APART),
+    "lbnn_max_pool_point": pool(True, replace(LARGEST, channels=10), LARGEST_APART),
     "lbnn_max_pool_2x2": pool(False, LARGEST_HALVED),
-    "lbnn_max_pool_2x2_point": pool(True, LARGEST_HALVED),
+    "lbnn_max_pool_2x2_point": pool(True, replace(LARGEST_HALVED, channels=10)),
     "lbnn_leaky_relu": activation(0.01),
     "lbnn_leaky_relu_clamped": activation(0.01, 3.0),
     "lbnn_leaky_relu_point": pointwise(mixed, INPUTS, 0.1),
