@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lbnn.convert.from_fastbnns import from_fastbnns
     from lbnn.convert.from_torch import from_torch
     from lbnn.convert.from_torchbnn import from_torchbnn
+    from lbnn.convert.pool_first import pool_first
     from lbnn.exporters import export
     from lbnn.exporters.compiled import compile
     from lbnn.exporters.emulation import emulate
@@ -46,6 +47,7 @@ _HOMES = {
     "from_fastbnns": "lbnn.convert.from_fastbnns",
     "from_torch": "lbnn.convert.from_torch",
     "from_torchbnn": "lbnn.convert.from_torchbnn",
+    "pool_first": "lbnn.convert.pool_first",
     "load": "lbnn.model.file",
     "read_model": "lbnn.model.file",
     "save": "lbnn.model.file",
@@ -87,6 +89,7 @@ __all__ = [
     "montecarlo",
     "nn",
     "plots",
+    "pool_first",
     "priors",
     "read_model",
     "save",
