@@ -121,7 +121,7 @@ def test_modes_dtype_and_training_survive():
 REFUSED = {
     "MaxPool2d": (nn.MaxPool2d(2), "use AvgPool instead"),
     "LayerNorm": (nn.LayerNorm(3), "use BatchNorm1d or BatchNorm2d instead"),
-    "GELU": (nn.GELU(), "use LeakyReLU or ReLU instead"),
+    "CELU": (nn.CELU(), "use LeakyReLU or ReLU instead"),
     "Softmax": (nn.Softmax(1), "leave it out"),
     "LSTM": (nn.LSTM(2, 2), "see lbnn.nn"),
     "AdaptiveAvgPool2d": (nn.AdaptiveAvgPool2d(2), "output_size must be 1"),
