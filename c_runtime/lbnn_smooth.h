@@ -45,26 +45,16 @@ LBNN_INLINE lbnn_lanes lbnn_smooth_least(lbnn_lanes x, lbnn_lanes y)
     return lbnn_lanes_select(lbnn_lanes_less(x, y), x, y);
 }
 
-/* e^-x for x >= 0, and 0 where floats end. `fine` takes the integer part of x / log(2) off in two steps, so that the
- * rounding of x / log(2) does not count x times: for results that are seen. */
-LBNN_INLINE lbnn_lanes lbnn_smooth_exp(lbnn_lanes x, int fine)
+/* e^-x for x >= 0, and 0 where floats end */
+LBNN_INLINE lbnn_lanes lbnn_smooth_exp(lbnn_lanes x)
 {
-    LBNN_ROUND_PRODUCTS
     const lbnn_lanes zero = lbnn_lanes_fill(0.0f);
     const lbnn_mask inside = lbnn_lanes_less(x, lbnn_lanes_fill(87.0f));
     const lbnn_lanes within = lbnn_lanes_select(inside, x, zero);
 #ifdef LBNN_USE_LIBM
-    (void)fine;
     return lbnn_lanes_select(inside, lbnn_exp(-within), zero);
 #else
-    if (!fine) {
-        return lbnn_lanes_select(inside, lbnn_exp2(1.44269504f * within), zero);
-    }
-    const lbnn_integers n = lbnn_lanes_integer(1.4426949f * within);
-    const lbnn_lanes whole = lbnn_lanes_float(n);
-    const lbnn_lanes rest = (within - 0.693359375f * whole) + 2.12194440e-4f * whole;
-    const lbnn_lanes part = lbnn_smooth_least(lbnn_lanes_abs(1.44269504f * rest), lbnn_lanes_fill(1.5f));
-    return lbnn_lanes_select(inside, lbnn_lanes_scale(lbnn_exp2(part), n), zero);
+    return lbnn_lanes_select(inside, lbnn_exp2(1.44269504f * within), zero);
 #endif
 }
 
@@ -107,7 +97,7 @@ LBNN_INLINE lbnn_curve lbnn_smooth_gelu(lbnn_lanes x, lbnn_tail_odd c)
 
 /* Everything but GELU is made of q = e^-|w| / (1 + e^-|w|), w = x, 2 x or GELU's polynomial: the small side of the
  * logistic function, whose slope is q (1 - q). */
-LBNN_INLINE lbnn_curve lbnn_smooth_curve(lbnn_lanes x, int function, int fine, lbnn_tail_odd c)
+LBNN_INLINE lbnn_curve lbnn_smooth_curve(lbnn_lanes x, int function, lbnn_tail_odd c)
 {
     LBNN_ROUND_PRODUCTS
     if (function == LBNN_GELU) {
@@ -124,7 +114,7 @@ LBNN_INLINE lbnn_curve lbnn_smooth_curve(lbnn_lanes x, int function, int fine, l
         w = near * (LBNN_GELU_A + LBNN_GELU_B * square);
         rate = LBNN_GELU_A + 3.0f * LBNN_GELU_B * square;
     }
-    const lbnn_lanes e = lbnn_smooth_exp(w, fine);
+    const lbnn_lanes e = lbnn_smooth_exp(w);
     const lbnn_lanes q = e / (1.0f + e);
     const lbnn_lanes s = lbnn_lanes_select(negative, q, 1.0f - q);
     lbnn_curve curve;
@@ -211,7 +201,7 @@ LBNN_INLINE lbnn_smooth_moments lbnn_smooth_narrow(lbnn_lanes mean, lbnn_lanes v
     lbnn_lanes rise = lbnn_lanes_fill(0.0f);
     lbnn_lanes slopes[LBNN_SMOOTH_NODES];
     for (int i = 0; i < LBNN_SMOOTH_NODES; i++) {
-        const lbnn_curve here = lbnn_smooth_curve(mean + lbnn_smooth_z[i] * sigma, function, 0, c);
+        const lbnn_curve here = lbnn_smooth_curve(mean + lbnn_smooth_z[i] * sigma, function, c);
         centre = i == 0 ? here.value : centre;
         rise = rise + lbnn_smooth_w[i] * (here.value - centre);
         slopes[i] = here.slope;
@@ -354,7 +344,7 @@ LBNN_KERNEL void lbnn_smooth_point(float *x, int n, int function, float scale)
     const float inverse = 1.0f / scale;
     for (int i = 0; i < n; i += LBNN_LANES) {
         const lbnn_lanes in = scale * lbnn_lanes_load(x + i, n - i);
-        const lbnn_lanes value = lbnn_smooth_curve(in, function, 1, c).value;
+        const lbnn_lanes value = lbnn_smooth_curve(in, function, c).value;
         lbnn_lanes_store(x + i, inverse * (value + lbnn_lanes_fill(0.0f) * in), n - i);
     }
 }
