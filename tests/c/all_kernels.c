@@ -7,4 +7,5 @@
 #include "lbnn_linear.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
+#include "lbnn_pool_correlated.h"
 #include "lbnn_smooth.h"

@@ -24,7 +24,7 @@ def run(name: str, mean: object, var: object) -> Moments[np.ndarray]:
 
 def errors(name: str, sigma: float) -> tuple[float, float]:
     """Of the mean in units of the result's sd, and of the variance relative to it."""
-    mean = MEANS[MEANS >= FARTHEST.get(name, -10.0)]
+    mean = MEANS[FARTHEST.get(name, -10.0) <= MEANS]
     truth = true_moments(name, mean, sigma)
     got = run(name, mean, np.full_like(mean, sigma**2))
     return mean_error(got, truth), float(np.max(np.abs(got.var / truth.var - 1)))

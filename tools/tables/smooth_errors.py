@@ -68,12 +68,17 @@ def mean_error(got: Moments[np.ndarray], truth: Moments[np.ndarray]) -> float:
     return float(np.max(np.maximum(np.abs(got.mean - truth.mean) - own, 0.0) / np.sqrt(truth.var)))
 
 
+def shown(error: float) -> str:
+    """One digit; below that of float32 none."""
+    return f"{error:.0e}" if error >= 1e-6 else "< 1e-6"
+
+
 def main() -> int:
     """Prints the table."""
     print("| sigma | " + " | ".join(name.replace("_", " ") for name in FUNCTIONS) + " |")
     print("| ---: |" + " ---: |" * len(FUNCTIONS))
     for sigma in SIGMAS:
-        cells = ["{:.0e} / {:.0e}".format(*worst(name, sigma)) for name in FUNCTIONS]
+        cells = [" / ".join(map(shown, worst(name, sigma))) for name in FUNCTIONS]
         print(f"| {sigma:g} | " + " | ".join(cells) + " |")
     return 0
 
