@@ -111,11 +111,13 @@ class NumpyNamespace:
 
     def fan(self, x: Array, numbers: tuple[float, ...]) -> Array:
         """x times each number, along a new last axis."""
-        return x[..., None] * np.array(numbers)
+        spread: Array = x[..., None] * np.array(numbers)
+        return spread
 
     def shifts(self, x: Array, numbers: tuple[float, ...]) -> Array:
         """x plus each number, along a new last axis."""
-        return x[..., None] + np.array(numbers)
+        spread: Array = x[..., None] + np.array(numbers)
+        return spread
 
     def mix(self, x: Array, rows: Array) -> Array:
         """Weighted sums along the last axis."""

@@ -26,7 +26,8 @@ class Tanh(Layer):
     @classmethod
     def from_file(cls, attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
         """The layer of that function."""
-        return _LAYERS[attrs["function"]](attrs["scale"])
+        layer: Layer = _LAYERS[attrs["function"]](attrs["scale"])
+        return layer
 
 
 class Sigmoid(Tanh):

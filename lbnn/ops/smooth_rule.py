@@ -81,7 +81,7 @@ class Grid:
 def make_grid(function: Smooth) -> Grid:
     """The numbers of the second rule, in float64."""
     step = STEP * function.unit
-    points = step * (np.arange(GRID) - (GRID - 1) / 2)
+    points: Array = step * (np.arange(GRID, dtype=np.float64) - (GRID - 1) / 2)
     end = float(points[-1] + step / 2)
     sides = [
         _side(function, points, end, own, other, sign)

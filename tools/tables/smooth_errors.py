@@ -3,8 +3,8 @@
     python tools/tables/smooth_errors.py
 
 For each function and sigma the largest errors over means from -10 to 10: of the mean in units of the result's standard
-deviation, of the variance relative to it. GELU nears its line like e^(-x^2/2), below -4 with variances under 1e-7 of the
-input's: it is measured from -4 on.
+deviation, of the variance relative to it. GELU nears its line like e^(-x^2/2), below -4 with variances under 1e-7 of
+the input's: it is measured from -4 on.
 """
 
 from __future__ import annotations
