@@ -119,7 +119,7 @@ def _gelu_tanh(xp: Namespace, x: Any) -> tuple[Any, Any]:
     near = _within(xp, x)
     square = near * near
     s, q, p = _logistic(xp, near * (square * (ROOT * CUBE) + ROOT))
-    return x * s, s + near * q * p * (square * (3.0 * ROOT * CUBE) + ROOT)
+    return xp.maximum(x, -FAR) * s, s + near * q * p * (square * (3.0 * ROOT * CUBE) + ROOT)
 
 
 def _gelu_tanh_bend(xp: Namespace, x: Any) -> Any:
