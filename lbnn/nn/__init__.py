@@ -9,6 +9,7 @@ from lbnn.nn.pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, Avg
 from lbnn.nn.scaling import Affine, BatchNorm, BatchNorm1d, BatchNorm2d, Standardize
 from lbnn.nn.smooth import GELU, Sigmoid, SiLU, Softplus, Tanh
 from lbnn.nn.structure import Add, Concat, Constant, Flatten, ZeroPad1d, ZeroPad2d, cat
+from lbnn.nn.trees import take_apart_by_iteration
 from lbnn.nn.weighted import Conv1d, Conv2d, Linear
 
 __all__ = [
@@ -47,3 +48,5 @@ __all__ = [
     "ZeroPad2d",
     "cat",
 ]
+
+take_apart_by_iteration()
