@@ -85,7 +85,7 @@ def _softplus_bend(xp: Namespace, x: Any) -> Any:
     return q * p
 
 
-FAR = 11.0
+STRAIGHT = 11.0
 """Beyond it the logistic function of GELU's polynomial is 0 or 1 for float32; its cube could overflow."""
 PHI = 1.0 / math.sqrt(2.0 * math.pi)
 
@@ -111,7 +111,7 @@ ROOT, CUBE = 2.0 * math.sqrt(2.0 / math.pi), 0.044715
 
 
 def _within(xp: Namespace, x: Any) -> Any:
-    return xp.maximum(xp.minimum(x, FAR), -FAR)
+    return xp.maximum(xp.minimum(x, STRAIGHT), -STRAIGHT)
 
 
 def _gelu_tanh(xp: Namespace, x: Any) -> tuple[Any, Any]:
@@ -119,7 +119,7 @@ def _gelu_tanh(xp: Namespace, x: Any) -> tuple[Any, Any]:
     near = _within(xp, x)
     square = near * near
     s, q, p = _logistic(xp, near * (square * (ROOT * CUBE) + ROOT))
-    return xp.maximum(x, -FAR) * s, s + near * q * p * (square * (3.0 * ROOT * CUBE) + ROOT)
+    return xp.maximum(x, -STRAIGHT) * s, s + near * q * p * (square * (3.0 * ROOT * CUBE) + ROOT)
 
 
 def _gelu_tanh_bend(xp: Namespace, x: Any) -> Any:

@@ -36,6 +36,7 @@ from lbnn.base.arrays import Array
 from lbnn.base.moments import Moments
 from lbnn.ops.namespace import Namespace
 from lbnn.ops.smooth_functions import Line, Smooth
+from lbnn.ops.tail import SQRT_2PI
 
 POINTS = 11
 NODES, _MASSES = hermegauss(POINTS)
@@ -50,7 +51,6 @@ STEP, GRID = 1.1, 23
 NARROW, MIXED, NEAR = 1.1, 1.5, 6.0
 """Up to NARROW units of sigma the first rule alone; the second alone from MIXED times that variance; NEAR units from 0
 the limit begins to grow."""
-SQRT_2PI = math.sqrt(2.0 * math.pi)
 
 
 @dataclass(frozen=True)
