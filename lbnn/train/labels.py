@@ -20,6 +20,8 @@ from lbnn.train.table import Choice
 MOST_CLASSES = 1000
 FEWEST_OF_A_CLASS = 3
 """One for each part of the cross-validation, so that every network has seen every class."""
+FEW_VALUES, ROWS_OF_A_VALUE = 10, 10
+"""Whole numbers of at most so many values, each in so many rows on average, may be classes."""
 TASKS = ("regress", "classify")
 
 
@@ -48,6 +50,15 @@ def check_class_choice(targets: Sequence[str], choice: Choice) -> None:
 def _is_value(cells: Cells) -> bool:
     """What is a number to people, or a date, and no name of a class."""
     return holds_decimals(cells) or holds_dates(cells)
+
+
+def class_advice(target: str, cells: Iterable[str], rows: int, choice: Choice) -> list[str]:
+    """A note where numbers look like those of classes: few and whole, each in many rows, and nobody was asked."""
+    seen = {*cells}
+    few = choice.task is None and len(seen) <= min(FEW_VALUES, rows // ROWS_OF_A_VALUE)
+    if not few or not all(_is_number(cell, choice.form) and as_number(cell, choice.form).is_integer() for cell in seen):
+        return []
+    return [f"target {short(target)}: {len(seen)} different whole numbers; if they are classes, add --task classify"]
 
 
 def class_names(target: str, cells: Iterable[str], form: CsvFormat) -> tuple[str, ...]:
