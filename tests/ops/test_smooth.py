@@ -94,14 +94,14 @@ def test_gradients_are_those_of_the_true_moments_down_to_no_variance(name, var):
     mean = torch.linspace(-3.0, 3.0, 12, dtype=torch.float64)
     parts = [mean.clone().requires_grad_(), torch.full_like(mean, var).requires_grad_()]
     out = compute(SMOOTH, Moments(*parts), function=name, scale=1.0)
-    for kind in (0, 1):
-        gradients = torch.autograd.grad(out[kind].sum(), parts, retain_graph=True)
+    for kind in ("mean", "var"):
+        gradients = torch.autograd.grad(getattr(out, kind).sum(), parts, retain_graph=True)
         for i, (step, gradient) in enumerate(zip((1e-5, 1e-5 * max(var, 0.01)), gradients, strict=True)):
             low = 0.0 if i == 1 and var < step else -step
             ends = [[p.detach().numpy().copy() for p in parts] for _ in range(2)]
             ends[0][i] += low
             ends[1][i] += step
-            below, above = (run(name, *end)[kind] for end in ends)
+            below, above = (getattr(run(name, *end), kind) for end in ends)
             np.testing.assert_allclose(gradient.numpy(), (above - below) / (step - low), rtol=2e-2, atol=3e-3)
 
 
