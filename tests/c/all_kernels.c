@@ -9,3 +9,4 @@
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
 #include "lbnn_pool_correlated.h"
+#include "lbnn_smooth.h"

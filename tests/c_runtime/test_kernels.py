@@ -19,6 +19,7 @@ import torch.nn.functional as F
 
 from gumbel import hard_rows, quadrature
 from largest import pooled_moments
+from lbnn import ops
 from lbnn.base.moments import Moments
 from lbnn.exporters.c.heads import HEAD_KERNELS
 from lbnn.exporters.c.pack import least_pad, pack_weights, packed_length
@@ -34,7 +35,10 @@ from lbnn.exporters.c.shapes import (
 )
 from lbnn.graph.reference import NUMPY
 from lbnn.ops.heads import find_head
+from lbnn.ops.smooth import stored_table
+from lbnn.ops.smooth_functions import FUNCTIONS
 from places import ROOT, need
+from smooth_errors import true_moments
 
 SOURCE = ROOT / "tests/c/all_kernels.c"
 WARNINGS = (
@@ -854,3 +858,40 @@ def test_heads_give_probabilities_whatever_the_logits(kernels: Kernels) -> None:
 def test_the_largest_is_the_first_of_equal_ones(kernels: Kernels) -> None:
     for x, index in (([3.0], 0), ([1.0, 2.0, 2.0], 1), ([5.0, 2.0, 5.0], 0), ([-3.0, -2.0, -1.0], 2)):
         assert kernels("lbnn_largest", np.array(x, np.float32), len(x)) == index
+
+
+@pytest.mark.parametrize("sigma", [1e-4, 0.1, 0.6, 1.0, 1.3, 3.0, 30.0])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_smooth_activation_has_the_moments_of_the_rule_and_of_the_quadrature(
+    kernels: Kernels, function: str, sigma: float
+) -> None:
+    """Every number of the table and every constant is in the one, the mathematics in the other."""
+    mean = np.linspace(-6.0 if "gelu" not in function else -3.0, 6.0, 43).astype(np.float32)
+    var, attrs = np.full_like(mean, sigma**2), {"function": function, "scale": 1.0}
+    ruled = ops.find("smooth").formula(NUMPY, Moments(mean.astype(float), var.astype(float)), **attrs)
+    truth = true_moments(function, mean[::6].astype(float), float(np.sqrt(var[0], dtype=float)))
+    numbers = stored_table(function).astype(np.float32), list(FUNCTIONS).index(function)
+    kernels("lbnn_smooth", mean, var, len(mean), *numbers, 1.0)
+    assert_moments(mean, var, *ruled, 1e-5)
+    assert_moments(mean[::6], var[::6], *truth, 6e-3)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_smooth_activation_of_known_values_is_the_function(kernels: Kernels, function: str) -> None:
+    near, far = np.linspace(-3.0, 9.0, 401), [-1e30, -80.0, -20.0, -8.0, -1e-20, 0.0, 1e-20, 30.0, 1e30]
+    x, scale = np.concatenate([near, far]).astype(np.float32), 0.5
+    true = ops.find("smooth_point").formula(NUMPY, x.astype(float), function=function, scale=scale)
+    torch.testing.assert_close(FUNCTIONS[function].oracle(double(x[:401]) * scale).numpy() / scale, true[:401])
+    kernels("lbnn_smooth_point", x, len(x), list(FUNCTIONS).index(function), scale)
+    np.testing.assert_allclose(x[:401], true[:401], rtol=1e-6, atol=0.0)
+    np.testing.assert_allclose(x[401:], true[401:], rtol=8e-6, atol=1e-36)
+
+
+@pytest.mark.parametrize("build", [build for build in BUILDS if "fast-math" not in build])
+def test_what_is_not_finite_is_not_lost_in_a_function_that_ends_in_a_constant(build: str, folder: Path) -> None:
+    kernels = compile_kernels(BUILDS[build], folder)
+    mean, var = np.array([np.inf, -np.inf, np.nan, 0.0], np.float32), np.array([1.0, 0.1, 1.0, np.inf], np.float32)
+    point, table = mean.copy(), stored_table("tanh").astype(np.float32)
+    kernels("lbnn_smooth", mean, var, 4, table, 1, 1.0)
+    kernels("lbnn_smooth_point", point, 4, 1, 1.0)
+    assert not np.isfinite(var).any() and not np.isfinite(mean[:3]).any() and not np.isfinite(point[:3]).any()

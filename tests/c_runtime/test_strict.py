@@ -33,6 +33,8 @@ from lbnn.exporters.c.heads import HEAD_KERNELS
 from lbnn.exporters.c.pack import pack_weights
 from lbnn.exporters.c.shapes import ConvShape, MaxPoolShape, PoolShape, SmallConvShape, small_shape
 from lbnn.model.file import read_model
+from lbnn.ops.smooth import stored_table
+from lbnn.ops.smooth_functions import FUNCTIONS
 from places import ROOT, need
 
 SOURCE = ROOT / "tests/c/all_kernels.c"
@@ -129,6 +131,19 @@ def activation(*numbers: float) -> Callable[[np.random.Generator], Iterator[Argu
         yield [mixed(rng, n), positive(rng, n), n, *numbers]
 
     return calls
+
+
+def smooth(rng: np.random.Generator) -> Iterator[Arguments]:
+    for number, function in enumerate(FUNCTIONS):
+        n, table = INPUTS // 20 + 1, stored_table(function).astype(np.float32)
+        yield [near(rng, n), unit(rng, n), n, table, number, 1.0]
+        yield [mixed(rng, n), positive(rng, n), n, table, number, 2.5]
+
+
+def smooth_point(rng: np.random.Generator) -> Iterator[Arguments]:
+    for number in range(len(FUNCTIONS)):
+        yield [near(rng, INPUTS // 10), INPUTS // 10, number, 2.5]
+        yield [mixed(rng, INPUTS // 10), INPUTS // 10, number, 1.0]
 
 
 def linear(point: bool) -> Callable[[np.random.Generator], Iterator[Arguments]]:
@@ -257,6 +272,8 @@ CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_leaky_relu_clamped": activation(0.01, 3.0),
     "lbnn_leaky_relu_point": pointwise(mixed, INPUTS, 0.1),
     "lbnn_abs": activation(),
+    "lbnn_smooth": smooth,
+    "lbnn_smooth_point": smooth_point,
     "lbnn_abs_point": pointwise(mixed, INPUTS),
     "lbnn_affine": pointwise(mixed, positive, per_channel, per_channel, CHANNELS, INPUTS // CHANNELS),
     "lbnn_affine_point": pointwise(mixed, per_channel, per_channel, CHANNELS, INPUTS // CHANNELS),

@@ -10,6 +10,7 @@
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
 #include "lbnn_pool_correlated.h"
+#include "smooth.h"
 
 /* A kernel's results over its inputs, or beside them. */
 static float *output_over(fuzz *f, const float *in, int n, int in_place)
@@ -840,6 +841,8 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_status_message", fuzz_status_message},
     {"lbnn_largest", fuzz_largest},
     {"lbnn_sigmoid", fuzz_sigmoid},
+    {"lbnn_smooth", fuzz_smooth},
+    {"lbnn_smooth_point", fuzz_smooth_point},
     {"lbnn_softmax", fuzz_softmax},
     {"lbnn_softmax_fast", fuzz_softmax_fast},
     {"lbnn_variance_head", fuzz_variance_head},

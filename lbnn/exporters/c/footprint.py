@@ -53,6 +53,8 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_pad": (156, 48),
     "lbnn_shift": (80, 40),
     "lbnn_sigmoid": (1404, 128),
+    "lbnn_smooth": (4060, 240),
+    "lbnn_smooth_point": (1220, 80),
     "lbnn_softmax": (3832, 248),
     "lbnn_softmax_fast": (1348, 72),
     "lbnn_status_message": (28, 0),
