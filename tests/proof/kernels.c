@@ -7,3 +7,4 @@
 #include "linear.c"
 #include "pointwise.c"
 #include "pool.c"
+#include "stream.c"

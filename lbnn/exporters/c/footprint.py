@@ -36,7 +36,7 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_copy": (26, 12),
     "lbnn_depthwise_3x3": (1402, 392),
     "lbnn_depthwise_3x3_point": (1032, 384),
-    "lbnn_due": (48, 24),
+    "lbnn_due": (54, 32),
     "lbnn_emit": (152, 44),
     "lbnn_is_finite": (46, 20),
     "lbnn_is_variance": (50, 20),
@@ -48,11 +48,11 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_linear": (1584, 184),
     "lbnn_linear_point": (1252, 168),
     "lbnn_pad": (156, 48),
-    "lbnn_ring_mean": (120, 40),
-    "lbnn_ring_put": (60, 32),
-    "lbnn_ring_read": (100, 48),
-    "lbnn_ring_sum": (140, 48),
-    "lbnn_ring_take": (140, 60),
+    "lbnn_ring_mean": (142, 40),
+    "lbnn_ring_put": (92, 40),
+    "lbnn_ring_read": (126, 48),
+    "lbnn_ring_sum": (198, 56),
+    "lbnn_ring_take": (192, 64),
     "lbnn_shift": (80, 40),
     "lbnn_sigmoid": (1404, 128),
     "lbnn_softmax": (3832, 248),
@@ -95,6 +95,11 @@ class Footprint:
     def numbers(self) -> dict[str, int]:
         """Everything by name; what is of streams alone where there is one."""
         return {key: value for key, value in asdict(self).items() if self.state_bytes or key not in _OF_STREAMS}
+
+    @property
+    def of_stream(self) -> dict[str, int]:
+        """What is of streams alone."""
+        return {key: getattr(self, key) for key in _OF_STREAMS}
 
 
 def footprint(program: Program) -> Footprint:

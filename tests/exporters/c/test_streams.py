@@ -1,6 +1,7 @@
 """Streams: samples pushed one at a time give the bits of windows, in every build, from any beginning."""
 
 import ctypes
+import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -121,6 +122,21 @@ def test_the_self_test_pushes_and_passes(everything, name):
     library, programs = everything
     work = np.full(programs[name].work_len, np.nan, np.float32)
     assert getattr(library, f"{name}_selftest")(ctypes.c_void_p(work.ctypes.data)) == 0
+
+
+def test_the_self_test_finds_a_stream_that_departs_by_a_bit(tmp_path):
+    need("gcc")
+    folder = generated(CASES["tumbling"].model(), tmp_path, name="net", stream=True).folder
+    source = (folder / "net.c").read_text()
+    push = source.index("net_push(")
+    (folder / "net.c").write_text(
+        source[:push] + source[push:].replace("    net_reset(state);\n", "    mean[0] *= 1.0000001f;\n")
+    )
+    (folder / "main.c").write_text(
+        '#include "net.h"\nstatic float work[NET_WORK_LEN];\nint main(void) { return net_selftest(work); }\n'
+    )
+    run("gcc", *STRICT, "-O0", "net.c", "net_selftest.c", "main.c", "-o", "program", "-lm", cwd=folder)
+    assert subprocess.run([folder / "program"], check=False).returncode == 1
 
 
 def test_a_sample_that_is_refused_is_not_taken(everything):
