@@ -272,7 +272,7 @@ def _weight(node: Node) -> Any:
 
 def _sums(node: Node) -> bool:
     """Whether a running sum is enough: average pooling by the rule of independent elements."""
-    return ops.find(node.op).general == "avg_pool" and not node.attrs.get("correlated")
+    return ops.find(node.op).general == "avg_pool"
 
 
 def _columns(number: int) -> str:

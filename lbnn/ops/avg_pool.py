@@ -117,7 +117,7 @@ def _oracle(x: Any, kernel_size: Shape, stride: Shape, padding: Shape, ceil_mode
     return function(x[None], kernel_size, stride, padding, ceil_mode, count_include_pad)[0]
 
 
-def _sums(use: Use) -> int:
+def window_sums(use: Use) -> int:
     """A sum and a product by 1/n or 1/n^2 in each window."""
     kernel, stride, padding = (use.attrs[key] for key in ("kernel_size", "stride", "padding"))
     return use.output[0] * arithmetic.pairs_inside(use, kernel, stride, padding, (1,) * len(kernel))
@@ -161,7 +161,7 @@ register_forms(
         oracle=_oracle,
         kind="multilinear",
         samples=_samples(),
-        arithmetic=lambda use: 2 * _sums(use),
+        arithmetic=lambda use: 2 * window_sums(use),
         memory=MemoryUse(shrinks=lambda attrs: not any(attrs["padding"])),
         attributes={
             "kernel_size": integers,
@@ -174,5 +174,5 @@ register_forms(
         held=_held,
     ),
     avg_pool_point,
-    _sums,
+    window_sums,
 )

@@ -8,3 +8,4 @@
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
 #include "lbnn_stream.h"
+#include "lbnn_pool_correlated.h"

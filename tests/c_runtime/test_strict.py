@@ -250,6 +250,7 @@ CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_depthwise_3x3_point": conv(True, same(6, 7, 9, 6, 3, groups=6)),
     "lbnn_avg_pool": pool(False, POOLED, GLOBAL),
     "lbnn_avg_pool_point": pool(True, POOLED, GLOBAL),
+    "lbnn_avg_pool_correlated": pool(False, POOLED, GLOBAL),
     "lbnn_avg_pool_2x2": pool(False, HALVED),
     "lbnn_avg_pool_2x2_point": pool(True, HALVED),
     "lbnn_leaky_relu": activation(0.01),

@@ -228,3 +228,10 @@ def test_a_value_without_any_variance_has_no_error():
 def test_nonsense_gets_a_clear_error(model, samples, message):
     with pytest.raises(LbnnError, match=message):
         monte_carlo(model, X, samples)
+
+
+def test_the_ratio_of_deviations_is_their_geometric_mean():
+    spreads = torch.tensor([[1.0, 4.0, 0.0], [4.0, 64.0, 0.0]], dtype=torch.float64)
+    sampled, one_pass = (Moments(torch.zeros(3), var) for var in spreads)
+    check = MonteCarlo(sampled, one_pass, torch.zeros(3), torch.zeros(3), 9)
+    assert check.sd_ratio == pytest.approx((2.0 * 4.0 * 1.0) ** (1 / 3))
