@@ -4,8 +4,8 @@
  *     lbnn_ring_take(ring, column, window, channels, taps, dilation)      the past and the column that arrives
  *     lbnn_ring_read(ring, window, channels, slots, columns)              the oldest columns alone
  *     lbnn_ring_put(ring, column, channels, slots)                        the column takes the place of the oldest
- *     lbnn_ring_sum(ring, column, channels, kernel, stride)               a running sum of `kernel` of each `stride` columns
- *     lbnn_ring_mean(ring, out, channels, kernel, squared)                its average
+ *     lbnn_ring_sum(ring, column, channels, kernel, stride, roots)        a running sum of `kernel` of each `stride` columns
+ *     lbnn_ring_mean(ring, out, channels, kernel, power)                  its average
  *
  * A ring is one float that holds a position, and behind it `slots` numbers of each channel, channel after channel; that of
  * a sum holds one number a channel, or two if a sum is added up in parts (kernel > LBNN_FOLD). All zeros is its beginning,
@@ -13,11 +13,13 @@
  * position that is none is taken for the first.
  *
  * Windows are channels first, as the kernels of layers take them: one column of a layer is computed by the very kernel that
- * computes them all, from the same numbers in the same order. A running sum adds what lbnn_avg_pool adds, in its order and
- * in its parts.
+ * computes them all, from the same numbers in the same order. A running sum adds what lbnn_avg_pool adds, or
+ * lbnn_avg_pool_correlated, in its order and in its parts.
  */
 #ifndef LBNN_STREAM_H
 #define LBNN_STREAM_H
+
+#include <math.h> /* sqrtf */
 
 #include "lbnn.h"
 
@@ -92,9 +94,9 @@ LBNN_KERNEL void lbnn_ring_put(float *ring, const float *column, int channels, i
     lbnn_ring_advance(ring, slot, slots);
 }
 
-/* The sum of the first `kernel` of each `stride` columns, in parts of LBNN_FOLD as lbnn_window_sum of lbnn_pool.h: the
- * part at hand, and behind all of these the parts before it. */
-LBNN_KERNEL void lbnn_ring_sum(float *ring, const float *column, int channels, int kernel, int stride)
+/* The sum of the first `kernel` of each `stride` columns, or of their roots, in parts of LBNN_FOLD as lbnn_window_sum of
+ * lbnn_pool.h: the part at hand, and behind all of these the parts before it. */
+LBNN_KERNEL void lbnn_ring_sum(float *ring, const float *column, int channels, int kernel, int stride, int roots)
 {
     const int at = lbnn_ring_slot(ring, stride);
     for (int c = 0; at < kernel && c < channels; c++) {
@@ -105,19 +107,24 @@ LBNN_KERNEL void lbnn_ring_sum(float *ring, const float *column, int channels, i
             }
             *part = 0.0f;
         }
-        *part += column[c];
+        *part += roots ? sqrtf(column[c]) : column[c];
     }
     lbnn_ring_advance(ring, at, stride);
 }
 
-/* x' = sum / kernel or, if `squared`, sum / kernel^2 */
-LBNN_KERNEL void lbnn_ring_mean(const float *ring, float *out, int channels, int kernel, int squared)
+/* By `power`: 0 a mean, sum / kernel; 1 a variance, sum / kernel^2; 2 a variance from roots, (sum / kernel)^2 */
+LBNN_KERNEL void lbnn_ring_mean(const float *ring, float *out, int channels, int kernel, int power)
 {
     const float scale = 1.0f / LBNN_AS(float, kernel);
     for (int c = 0; c < channels; c++) {
         const float *part = ring + 1 + c;
         const float sum = kernel > LBNN_FOLD ? part[channels] + *part : *part;
-        out[c] = squared ? scale * scale * sum : scale * sum;
+        if (power == 2) {
+            const float sigma = sum / LBNN_AS(float, kernel);
+            out[c] = sigma * sigma;
+        } else {
+            out[c] = power ? scale * scale * sum : scale * sum;
+        }
     }
 }
 

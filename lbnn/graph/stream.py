@@ -37,7 +37,8 @@ class Ring:
     """What a stream remembers for a node: columns of `source`, which come with the tick `arrives`.
 
     kind "window": the column that arrives and those `dilation`, 2 `dilation`, ... before it, `taps` in all; "delay":
-    the column that arrived `slots` before; "whole": the last `slots`; "sum": the sum of `taps` columns of each `slots`.
+    the column that arrived `slots` before; "whole": the last `slots`; "sum": the sum of `taps` columns of each `slots`,
+    of variances the sum of their `roots`.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Ring:
     slots: int
     taps: int = 1
     dilation: int = 1
+    roots: bool = False
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,8 @@ class _Streaming:
         source = track.name
         if taps > 1 and _sums(node) and stride >= taps and not track.zeros:
             own["kernel_size"] = (1,)
-            self.rings[node.name] = Ring("sum", source, track.tick, stride, taps)
+            roots = ops.find(node.op).general == "avg_pool_correlated"
+            self.rings[node.name] = Ring("sum", source, track.tick, stride, taps, roots=roots)
         elif taps > 1:
             ring = Ring("window", source, track.tick, reach, taps, dilation)
             source = self._remember(f"{node.name}_window", ring, taps, tick)
@@ -271,8 +274,8 @@ def _weight(node: Node) -> Any:
 
 
 def _sums(node: Node) -> bool:
-    """Whether a running sum is enough: average pooling by the rule of independent elements."""
-    return ops.find(node.op).general == "avg_pool"
+    """Whether a running sum is enough."""
+    return ops.find(node.op).general in ("avg_pool", "avg_pool_correlated")
 
 
 def _columns(number: int) -> str:

@@ -545,16 +545,20 @@ def test_rings_give_the_columns_that_came_before(kernels: Kernels) -> None:
 
 @pytest.mark.parametrize(("kernel", "stride"), [(3, 3), (4, 6), (289, 290)])
 def test_a_running_sum_is_that_of_average_pooling(kernels: Kernels, kernel: int, stride: int) -> None:
-    columns = random(2 * stride + kernel, 2)
+    columns = positive(2 * stride + kernel, 2)
     ring, out = np.full(1 + 2 * 2, np.nan, np.float32), np.full(2, np.nan, np.float32)
-    ring[0] = 0.0
+    rings = [ring.copy(), ring.copy()]
+    for each in rings:
+        each[0] = 0.0
     for number, column in enumerate(columns):
-        kernels("lbnn_ring_sum", ring, column, 2, kernel, stride)
+        for roots in (0, 1):
+            kernels("lbnn_ring_sum", rings[roots], column, 2, kernel, stride, roots)
         if number % stride == kernel - 1:
             window = columns[number - kernel + 1 : number + 1].astype(np.float64)
-            for squared in (0, 1):
-                kernels("lbnn_ring_mean", ring, out, 2, kernel, squared)
-                np.testing.assert_allclose(out, window.sum(0) / kernel ** (1 + squared), rtol=1e-4, atol=1e-7)
+            expected = (window.mean(0), window.mean(0) / kernel, np.sqrt(window).mean(0) ** 2)
+            for power, want in enumerate(expected):
+                kernels("lbnn_ring_mean", rings[power == 2], out, 2, kernel, power)
+                np.testing.assert_allclose(out, want, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("first", "every"), [(1, 2), (3, 1), (5, 7), (14, 14)])

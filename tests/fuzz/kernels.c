@@ -872,33 +872,37 @@ static void fuzz_ring_put(fuzz *f)
 }
 
 /* A whole window of columns against its sum in float64, from a position that is none. */
-static void ring_average(fuzz *f, int squared)
+static void ring_average(fuzz *f, int power)
 {
     const int channels = fuzz_size(f, 1, 3), kernel = fuzz_size(f, 0, 7) ? fuzz_size(f, 1, 9) : fuzz_size(f, 145, 300);
     const int stride = kernel + fuzz_size(f, 0, 2), floats = channels * (kernel > LBNN_FOLD ? 2 : 1);
     float *ring = fuzz_copy(f, fuzz_means(f, 1 + floats), 1 + floats);
-    const float *columns = squared ? fuzz_variances(f, channels * kernel) : fuzz_means(f, channels * kernel);
+    const float *columns = power ? fuzz_variances(f, channels * kernel) : fuzz_means(f, channels * kernel);
     float *out = fuzz_output(f, channels);
     const uint32_t start = 0xffffffffu;
     memcpy(ring, &start, sizeof start);
     for (int i = 0; i < kernel; i++) {
-        lbnn_ring_sum(ring, columns + i * channels, channels, kernel, stride);
+        lbnn_ring_sum(ring, columns + i * channels, channels, kernel, stride, power == 2);
     }
-    lbnn_ring_mean(ring, out, channels, kernel, squared);
+    lbnn_ring_mean(ring, out, channels, kernel, power);
     const real scale = real_near(1.0 / kernel, REAL_UNIT);
     for (int c = 0; c < channels; c++) {
         real sum = real_of(0.0f);
         for (int from = 0; from < kernel; from += LBNN_FOLD) { /* a part may overflow where one long sum need not */
             real part = real_of(0.0f);
             for (int i = from; i < least(kernel, from + LBNN_FOLD); i++) {
-                part = real_add(part, real_of(columns[i * channels + c]));
+                const float x = columns[i * channels + c];
+                part = real_add(part, power == 2 && is_finite(x) ? real_near(sqrt((double)x), REAL_UNIT) : real_of(x));
             }
             sum = real_add(sum, part);
         }
-        if (squared) {
+        const real mean = real_mul(scale, sum);
+        if (power == 2) {
+            fuzz_variance(f, out[c], real_mul(mean, mean));
+        } else if (power == 1) {
             fuzz_variance(f, out[c], real_mul(real_mul(scale, scale), sum));
         } else {
-            fuzz_mean(f, out[c], real_mul(scale, sum));
+            fuzz_mean(f, out[c], mean);
         }
     }
 }
@@ -910,7 +914,7 @@ static void fuzz_ring_sum(fuzz *f)
 
 static void fuzz_ring_mean(fuzz *f)
 {
-    ring_average(f, fuzz_size(f, 0, 1));
+    ring_average(f, fuzz_size(f, 1, 2));
 }
 
 const fuzz_target fuzz_kernels[] = {

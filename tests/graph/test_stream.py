@@ -68,6 +68,13 @@ def test_a_pool_whose_windows_do_not_overlap_keeps_a_sum_and_another_the_columns
         assert [ring.kind for ring in found.rings.values()] == [kind]
 
 
+def test_a_pool_whose_elements_move_together_sums_the_roots_of_variances():
+    for correlated in (False, True):
+        pool = bnn.AvgPool1d(4, correlated=correlated)
+        (ring,) = stream(bnn.Conv1d(2, 3, 1), pool).rings.values()
+        assert ring.kind == "sum" and ring.roots == correlated
+
+
 def test_a_branch_that_comes_early_waits():
     found = stream(CASES["residual"].make(), shape=(3, 24))
     assert [ring.slots for ring in found.rings.values() if ring.kind == "delay"] == [1]

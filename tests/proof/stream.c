@@ -70,7 +70,7 @@ void prove_lbnn_ring_put(void)
         RING(channels, parts);                                          \
         float column[channels];                                         \
         any_means(column, channels);                                    \
-        lbnn_ring_sum(ring, column, channels, kernel, stride);          \
+        lbnn_ring_sum(ring, column, channels, kernel, stride, 0);       \
     } while (0)
 
 void prove_lbnn_ring_sum(void)
@@ -78,13 +78,18 @@ void prove_lbnn_ring_sum(void)
     SUM(1, 1, 1, 1);
     SUM(3, 4, 6, 1);
     SUM(2, 145, 145, 2);
+    float ring[3], column[2];
+    any_means(ring, 3);
+    any_position(ring);
+    any_vars(column, 2);
+    lbnn_ring_sum(ring, column, 2, 3, 3, 1);
 }
 
-#define MEAN(channels, kernel, squared, parts)                          \
+#define MEAN(channels, kernel, power, parts)                            \
     do {                                                                \
         float ring[1 + (channels) * (parts)], out[channels];            \
         any_vars(ring, 1 + (channels) * (parts));                       \
-        lbnn_ring_mean(ring, out, channels, kernel, squared);           \
+        lbnn_ring_mean(ring, out, channels, kernel, power);             \
         check_vars(out, channels);                                      \
     } while (0)
 
@@ -92,5 +97,5 @@ void prove_lbnn_ring_mean(void)
 {
     MEAN(1, 1, 0, 1);
     MEAN(3, 4, 1, 1);
-    MEAN(2, 145, 1, 2);
+    MEAN(2, 145, 2, 2);
 }

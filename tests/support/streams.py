@@ -112,6 +112,14 @@ def pooled() -> nn.Module:
     )
 
 
+def together() -> nn.Module:
+    """Pools whose elements rise and fall together: one that keeps its columns, and one over all."""
+    return bnn.Sequential(
+        bnn.Conv1d(2, 5, 3), bnn.ReLU(), bnn.AvgPool1d(3, stride=2, correlated=True),
+        bnn.AdaptiveAvgPool1d(1, correlated=True), bnn.Flatten(), bnn.Linear(5, 2),
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Case:
     """A network, its window, and how its C is made."""
@@ -158,12 +166,14 @@ CASES: dict[str, Case] = {
     "ends": Case(Ends, (2, 9)),
     "ends_1": Case(Ends, (2, 9), 1),
     "ends_3": Case(Ends, (2, 9), 3),
+    "together": Case(together, (2, 23)),
+    "together_2": Case(together, (2, 23), 2),
     "pooled": Case(pooled, (1, 302)),
     "pooled_1": Case(pooled, (1, 302), 1),
     "pooled_300": Case(pooled, (1, 302), 300),
     "pooled_small": Case(pooled, (1, 302), options={"optimize": "size"}),
 }
-COLUMNS = [name for name, case in CASES.items() if case.make not in (tumbling, sliding, pooled, Ends)]
+COLUMNS = [name for name, case in CASES.items() if case.make not in (tumbling, sliding, pooled, together, Ends)]
 WINDOWS = [name for name in CASES if name not in COLUMNS]
 
 

@@ -113,8 +113,9 @@ def _part_calls(node: Node, ring: Ring, emission: PushEmission, part: str) -> li
     if ring.kind == "delay":
         return [_ticked(call("lbnn_ring_read", at, out, channels, ring.slots, 1), due), put]
     if ring.kind == "sum":
-        added = call("lbnn_ring_sum", at, column, channels, ring.taps, ring.slots)
-        mean = call("lbnn_ring_mean", at, out, channels, ring.taps, int(part == VAR))
+        power = 0 if part == MEAN else 2 if ring.roots else 1
+        added = call("lbnn_ring_sum", at, column, channels, ring.taps, ring.slots, int(power == 2))
+        mean = call("lbnn_ring_mean", at, out, channels, ring.taps, power)
         return [_ticked(added, ring.arrives), _ticked(mean, due)]
     if emission.stream.restarts:  # the window is read where it lies
         return [put]
