@@ -63,13 +63,23 @@ class Compiled:
 
     def classify(self, x: Any, var: Any = None) -> Classes[Floats]:
         """What NAME_classify gives for each sample, of a model that ends in a head."""
+        probability, entropy, information = self.bind_classify(x, var)()
+        return Classes(probability, entropy, entropy - information, information, self(x, var))
+
+    def bind_classify(self, x: Any, var: Any = None) -> Callable[[], tuple[Floats, Floats, Floats]]:
+        """As `bind`, for probabilities, entropy and mutual information."""
         if self._classify is None:
             raise LbnnError("this model has no head; let it end in lbnn.nn.SoftmaxHead() to classify")
-        logits, inputs = self(x, var), self._inputs(x, "input")
+        inputs = self._inputs(x, "input")
         probability = np.empty((len(inputs), *self.output_shape), np.float32)
         entropy, information = (np.empty(len(inputs), np.float32) for _ in range(2))
-        self._bound(self._classify, inputs, var, probability, entropy, information)()
-        return Classes(probability, entropy, entropy - information, information, logits)
+        run = self._bound(self._classify, inputs, var, probability, entropy, information)
+
+        def classify() -> tuple[Floats, Floats, Floats]:
+            run()
+            return probability, entropy, information
+
+        return classify
 
     def _bound(self, function: Any, inputs: Floats, var: Any, *outputs: Floats) -> Callable[[], None]:
         """A call of the C with these arrays."""

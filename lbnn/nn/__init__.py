@@ -8,6 +8,7 @@ from lbnn.nn.heads import SigmoidHead, SoftmaxHead, VarianceHead
 from lbnn.nn.pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d
 from lbnn.nn.scaling import Affine, BatchNorm, BatchNorm1d, BatchNorm2d, Standardize
 from lbnn.nn.structure import Add, Concat, Constant, Flatten, ZeroPad1d, ZeroPad2d, cat
+from lbnn.nn.trees import take_apart_by_iteration
 from lbnn.nn.weighted import Conv1d, Conv2d, Linear
 
 __all__ = [
@@ -41,3 +42,5 @@ __all__ = [
     "ZeroPad2d",
     "cat",
 ]
+
+take_apart_by_iteration()

@@ -27,7 +27,7 @@ def avg_pool(
     count_include_pad: bool,
 ) -> Moments[Any]:
     """E' = sum(E) / n;  V' = sum(V) / n^2, n the divisor at that position."""
-    spatial = tuple(x.mean.shape[-len(kernel_size) :])
+    spatial = tuple(int(extent) for extent in x.mean.shape[-len(kernel_size) :])
     window, counts = windows(spatial, kernel_size, stride, padding, ceil_mode, count_include_pad)
     return Moments(
         xp.scale(xp.window_mean(x.mean, window), factors(window, counts, power=1)),
@@ -45,7 +45,7 @@ def avg_pool_point(
     count_include_pad: bool,
 ) -> Any:
     """The plain average of known values."""
-    spatial = tuple(x.shape[-len(kernel_size) :])
+    spatial = tuple(int(extent) for extent in x.shape[-len(kernel_size) :])
     window, counts = windows(spatial, kernel_size, stride, padding, ceil_mode, count_include_pad)
     return xp.scale(xp.window_mean(x, window), factors(window, counts, power=1))
 
