@@ -18,6 +18,12 @@ help: ## list the targets
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@
 
+others: .venv/others ## install the packages of other people that converters are tested against; tests that need them run then
+
+.venv/others: .venv/installed tests/others.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r tests/others.txt
+	@touch $@
+
 demo: .venv/installed ## train the paper's network and show what it knows, in a minute
 	$(BIN)/lbnn demo --out out/demo
 

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from lbnn import nn
     from lbnn.base.classes import Classes
     from lbnn.base.moments import Moments
+    from lbnn.convert.from_bayesian_torch import from_bayesian_torch
+    from lbnn.convert.from_blitz import from_blitz
+    from lbnn.convert.from_fastbnns import from_fastbnns
     from lbnn.convert.from_torch import from_torch
+    from lbnn.convert.from_torchbnn import from_torchbnn
     from lbnn.exporters import export
     from lbnn.exporters.compiled import compile
     from lbnn.model.file import load, read_model, save
@@ -35,7 +39,11 @@ _HOMES = {
     "compile": "lbnn.exporters.compiled",
     "export": "lbnn.exporters",
     "fit": "lbnn.train.fit",
+    "from_bayesian_torch": "lbnn.convert.from_bayesian_torch",
+    "from_blitz": "lbnn.convert.from_blitz",
+    "from_fastbnns": "lbnn.convert.from_fastbnns",
     "from_torch": "lbnn.convert.from_torch",
+    "from_torchbnn": "lbnn.convert.from_torchbnn",
     "load": "lbnn.model.file",
     "read_model": "lbnn.model.file",
     "save": "lbnn.model.file",
@@ -65,7 +73,11 @@ __all__ = [
     "compile",
     "export",
     "fit",
+    "from_bayesian_torch",
+    "from_blitz",
+    "from_fastbnns",
     "from_torch",
+    "from_torchbnn",
     "load",
     "losses",
     "metrics",

@@ -28,10 +28,10 @@ def from_torch(module: nn.Module, sigma: float | None = None, correlated: bool =
     functions such as `torch.relu`.
     """
     copied = copy.deepcopy(module)
-    return _Converter(sigma, correlated).convert(copied, "")
+    return Converter(sigma, correlated).convert(copied, "")
 
 
-class _Converter:
+class Converter:
     """Replaces layers; one that is used twice is replaced once."""
 
     def __init__(self, sigma: float | None, correlated: bool) -> None:
@@ -44,7 +44,14 @@ class _Converter:
             self.done[module] = self._counterpart(module, path)
         return self.done[module]
 
+    def own(self, module: nn.Module, path: str) -> nn.Module | None:
+        """What a module that is not torch's becomes, where a converter of other networks knows it."""
+        return None
+
     def _counterpart(self, module: nn.Module, path: str) -> nn.Module:
+        found = self.own(module, path)
+        if found is not None:
+            return found
         known = COUNTERPARTS.get(type(module))
         if known is not None:
             try:

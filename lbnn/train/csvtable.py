@@ -23,7 +23,7 @@ from lbnn.train.csvfile import (
     read_cells,
     whole_rows,
 )
-from lbnn.train.labels import class_names, class_numbers, holds_classes
+from lbnn.train.labels import class_advice, class_names, class_numbers, holds_classes
 from lbnn.train.listing import short, shortened
 from lbnn.train.parquetfile import is_parquet, parquet_cells
 from lbnn.train.table import Choice, Column, Table
@@ -47,6 +47,8 @@ def csv_table(
     notes += lacking
     kept = {name: _some(cells[name], whole) for name in (*names, *targets, *choice.aside)}
     y, classes = observed_targets({name: kept[name] for name in targets}, choice, classes)
+    if not wanted and not classes and len(targets) == 1:
+        notes += class_advice(targets[0], kept[targets[0]], len(y), choice)
     columns = tuple(wanted) or choose_columns({name: kept[name] for name in names}, choice)
     if not wanted:
         notes += left_out(cells, names, targets, columns, choice)

@@ -20,6 +20,8 @@ from lbnn.train.table import Choice
 MOST_CLASSES = 1000
 FEWEST_OF_A_CLASS = 3
 """One for each part of the cross-validation, so that every network has seen every class."""
+FEW_VALUES, ROWS_OF_A_VALUE = 10, 10
+"""Whole numbers of at most so many values, each in so many rows on average, may be classes."""
 TASKS = ("regress", "classify")
 
 
@@ -50,6 +52,15 @@ def _is_value(cells: Cells) -> bool:
     return holds_decimals(cells) or holds_dates(cells)
 
 
+def class_advice(target: str, cells: Iterable[str], rows: int, choice: Choice) -> list[str]:
+    """A note where numbers look like those of classes: few and whole, each in many rows, and nobody was asked."""
+    seen = {*cells}
+    few = choice.task is None and len(seen) <= min(FEW_VALUES, rows // ROWS_OF_A_VALUE)
+    if not few or not all(_is_number(cell, choice.form) and as_number(cell, choice.form).is_integer() for cell in seen):
+        return []
+    return [f"target {short(target)}: {len(seen)} different whole numbers; if they are classes, add --task classify"]
+
+
 def class_names(target: str, cells: Iterable[str], form: CsvFormat) -> tuple[str, ...]:
     """The classes that a target holds: two at least."""
     seen = {*cells}
@@ -66,10 +77,15 @@ def class_names(target: str, cells: Iterable[str], form: CsvFormat) -> tuple[str
 
 def class_numbers(cells: Cells, names: Sequence[str], form: CsvFormat) -> Floats:
     """The number of each cell's class, NaN where it is none of these."""
-    places = {name: place for place, name in enumerate(names)}
     if all(_is_number(name, CsvFormat()) for name in names):
-        cells = [number_name(as_number(cell, form)) if _is_number(cell, form) else cell for cell in cells]
+        names, cells = [_plain(name, CsvFormat()) for name in names], [_plain(cell, form) for cell in cells]
+    places = {name: place for place, name in enumerate(names)}
     return np.array([places.get(cell, np.nan) for cell in cells], np.float32)
+
+
+def _plain(cell: str, form: CsvFormat) -> str:
+    """A number in the one way that all its spellings have; text as it is."""
+    return number_name(as_number(cell, form)) if _is_number(cell, form) else cell
 
 
 def number_name(value: float) -> str:

@@ -26,7 +26,7 @@ from lbnn.train.csvtable import (
     require_columns,
     target_values,
 )
-from lbnn.train.labels import MOST_CLASSES, class_names, holds_classes
+from lbnn.train.labels import MOST_CLASSES, class_advice, class_names, holds_classes
 from lbnn.train.listing import short, shortened
 from lbnn.train.table import Choice, Column
 
@@ -100,6 +100,8 @@ def survey(chunks: Chunks, targets: Sequence[str], choice: Choice) -> Survey:
     classes = _classes(seen, targets, choice)
     if not classes:
         _check_targets(seen, targets, whole, choice.form)
+    if not classes and len(targets) == 1:
+        lacking += class_advice(targets[0], seen[targets[0]].cells, whole, choice)
     columns = choose_columns({name: seen[name].cells for name in names}, choice)
     notes = [*first.notes, *lacking, *left_out(cells, names, targets, columns, choice), *_coarse(columns, seen)]
     return Survey(columns, tuple(seen), tuple(notes), rows, whole, _lowest(seen, targets), classes)

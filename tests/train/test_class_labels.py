@@ -60,6 +60,22 @@ def test_texts_are_classes_and_numbers_on_request(tmp_path, stream, targets, cho
     assert found == classes and y[:, 0].tolist() == numbers
 
 
+@pytest.mark.parametrize(
+    ("targets", "choice", "told"),
+    [(["0", "1"] * 10, None, True), (["0", "1"] * 10, REGRESS, False), (["0", "1"] * 9, None, False),
+     (["0.5", "1"] * 10, None, False), ([str(i) for i in range(20)], None, False)],
+)  # fmt: skip
+def test_few_whole_numbers_are_pointed_at(tmp_path, stream, targets, choice, told):
+    path = tmp_path / "d.csv"
+    path.write_text("a,y\n" + "".join(f"{i * i},{target}\n" for i, target in enumerate(targets)))
+    if stream:
+        notes = survey(lambda: chunks.csv_chunks(path, CsvFormat()), ("y",), choice or Choice()).notes
+    else:
+        notes = read_table(path, "y", choice=choice or Choice()).notes
+    advice = "target y: 2 different whole numbers; if they are classes, add --task classify"
+    assert notes == ((advice,) if told else ())
+
+
 MANY = [f"id{i:05}" for i in range(MOST_CLASSES + 1)]
 
 
@@ -148,6 +164,10 @@ def test_classes_that_are_known_are_the_only_ones(tmp_path):
     with pytest.raises(LbnnError, match="the target 'y' holds '2', which is none of 1, 3"):
         read_table(tmp_path / "d.csv", "y", classes=("1", "3"))
     assert np.isnan(class_numbers(["x", "1"], ("1", "3"), CsvFormat())).tolist() == [True, False]
+
+
+def test_numbers_that_a_model_names_otherwise_are_found():
+    assert class_numbers(["2", "1e0", "x"], ("1.0", "2.0"), CsvFormat())[:2].tolist() == [1, 0]
 
 
 def test_names_are_those_of_a_decimal_comma_too():
