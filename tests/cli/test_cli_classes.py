@@ -301,6 +301,7 @@ def test_what_can_not_be_done_is_one_line_and_status_2(run, work, words, message
 
 
 def test_labels_and_nameless_classes_are_predicted_too(run, work):
+    torch.manual_seed(0)
     lbnn.save(bnn.Sequential(bnn.Linear(2, 3), bnn.SigmoidHead()), "labels.pt", input_shape=(2,))
     lbnn.save(bnn.Sequential(bnn.Linear(2, 1), bnn.SigmoidHead()), "two.pt", input_shape=(2,))
     (work / "new.csv").write_text("a,b\n5,0\n1,2\n")
@@ -310,4 +311,5 @@ def test_labels_and_nameless_classes_are_predicted_too(run, work):
         assert list(rows[0]) == ["class", *columns, "entropy", "epistemic"]
         p = numbers(rows, *columns)
         assert [row["class"] for row in rows] == [str(k) for k in p.argmax(1)]
-    assert np.allclose(p.sum(1), 1)
+    held = lbnn.load("two.pt")(torch.tensor([[5.0, 0.0], [1.0, 2.0]])).probability.detach().numpy()[:, 0]
+    assert np.allclose(p.sum(1), 1) and np.allclose(p[:, 1], held, atol=1e-6) and abs(held[0] - 0.5) > 0.01
