@@ -164,7 +164,10 @@ def test_predict_tells_class_probabilities_and_entropies_of_each_row(run, work):
     ):
         assert word in out
     network = lbnn.load(work / "m.pt")
-    assert np.allclose(network(torch.tensor([[-40.0, 1.0]])).probability.detach().numpy(), p[-1:], atol=1e-6)
+    last = network(torch.tensor([[-40.0, 1.0]]))
+    assert np.allclose(last.probability.detach().numpy(), p[-1:], atol=1e-6)
+    assert float(rows[51]["epistemic"]) == pytest.approx(last.epistemic.item(), abs=1e-5)
+    assert abs(last.epistemic.item() - last.entropy.item()) > 1e-3
 
 
 def test_every_backend_tells_the_same(run, work):
