@@ -113,6 +113,8 @@ class Tracer:
     def layer(self, layer: Layer, inputs: Sequence[Any], name: str | None) -> Proxy:
         """Adds the node of a layer."""
         names = [self._name_of(x) for x in inputs]
+        if layer.op == "multiply" and names[0] == names[1] and self.builder.values[names[0]].random:
+            self.refuse("a random value times itself is no product of independent values; use another layer")
         attrs = layer.attrs(*(self.builder.values[key].shape for key in names))
         node = self.builder.add(self._path_for(layer, name), layer.op_name(), names, attrs, parameters(layer))
         self.layers[node] = layer
@@ -206,7 +208,7 @@ class Proxy(Recording):
 
     def __mul__(self, scale: Any) -> Proxy:
         if isinstance(scale, (Proxy, Moments)):
-            self.tracer.refuse("the product of two random values is not supported; multiply by known numbers")
+            return self.record_layer(bnn.Multiply(), (self, scale))
         return self._affine(scale, 0.0, "mul")
 
     def __truediv__(self, divisor: Any) -> Proxy:

@@ -8,4 +8,5 @@
 #include "lbnn_maxpool.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
+#include "lbnn_product.h"
 #include "lbnn_pool_correlated.h"

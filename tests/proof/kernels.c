@@ -8,3 +8,4 @@
 #include "maxpool.c"
 #include "pointwise.c"
 #include "pool.c"
+#include "product.c"
