@@ -32,11 +32,11 @@ def from_torch(
     layers, not functions such as `torch.relu`.
     """
     copied = copy.deepcopy(module)
-    converted = _Converter(sigma, correlated).convert(copied, "")
+    converted = Converter(sigma, correlated).convert(copied, "")
     return put_pools_first(converted) if pool_first else converted
 
 
-class _Converter:
+class Converter:
     """Replaces layers; one that is used twice is replaced once."""
 
     def __init__(self, sigma: float | None, correlated: bool) -> None:
@@ -49,7 +49,14 @@ class _Converter:
             self.done[module] = self._counterpart(module, path)
         return self.done[module]
 
+    def own(self, module: nn.Module, path: str) -> nn.Module | None:
+        """What a module that is not torch's becomes, where a converter of other networks knows it."""
+        return None
+
     def _counterpart(self, module: nn.Module, path: str) -> nn.Module:
+        found = self.own(module, path)
+        if found is not None:
+            return found
         known = COUNTERPARTS.get(type(module))
         if known is not None:
             try:
@@ -131,6 +138,14 @@ def _flatten(module: nn.Flatten, sigma: float | None) -> nn.Module:
     return bnn.Flatten()
 
 
+def _softmax(module: nn.Softmax, sigma: float | None) -> nn.Module:
+    if module.dim not in (1, -1):
+        raise LbnnError(
+            f"softmax over axis {module.dim} is not supported; use Softmax(dim=1) on logits of shape (N, K)"
+        )
+    return bnn.SoftmaxHead()
+
+
 def _identity(module: nn.Module, sigma: float | None) -> nn.Module:
     return nn.Identity()
 
@@ -149,6 +164,7 @@ COUNTERPARTS: dict[type[nn.Module], Callable[[Any, float | None], nn.Module]] = 
     nn.BatchNorm1d: _batch_norm,
     nn.BatchNorm2d: _batch_norm,
     nn.Flatten: _flatten,
+    nn.Softmax: _softmax,
     nn.Identity: _identity,
     nn.Dropout: _identity,
     nn.Dropout1d: _identity,
