@@ -10,6 +10,7 @@ from lbnn.ops import (
     linear,
     max_pool,
     product,
+    smooth,
     structure,
     variance_head,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "linear",
     "max_pool",
     "product",
+    "smooth",
     "structure",
     "variance_head",
 ]

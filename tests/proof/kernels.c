@@ -9,3 +9,5 @@
 #include "pointwise.c"
 #include "pool.c"
 #include "product.c"
+#include "smooth.c"
+#include "stream.c"
