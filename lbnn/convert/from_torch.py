@@ -77,7 +77,7 @@ CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 ALTERNATIVES = {
     "Pool": "use AvgPool instead and train again",
     "Norm": "use BatchNorm1d or BatchNorm2d instead and train again",
-    "Softmax": "leave it out and use the network's moments before it",
+    "Softm": "end in Softmax(1), which becomes lbnn.nn.SoftmaxHead, or leave it out and use the moments before it",
     "LU": "use LeakyReLU or ReLU instead and train again",
     "": "see lbnn.nn for the layers that there are",
 }
@@ -133,6 +133,13 @@ def _flatten(module: nn.Flatten, sigma: float | None) -> nn.Module:
     return bnn.Flatten()
 
 
+def _softmax(module: nn.Softmax, sigma: float | None) -> nn.Module:
+    """The last layer of a network that classifies; a trace refuses one that is not the last."""
+    if module.dim not in (1, -1):
+        raise LbnnError(f"Softmax(dim={module.dim}) is not over the classes of (N, K); use Softmax(1)")
+    return bnn.SoftmaxHead()
+
+
 def _identity(module: nn.Module, sigma: float | None) -> nn.Module:
     return nn.Identity()
 
@@ -151,6 +158,7 @@ COUNTERPARTS: dict[type[nn.Module], Callable[[Any, float | None], nn.Module]] = 
     nn.BatchNorm1d: _batch_norm,
     nn.BatchNorm2d: _batch_norm,
     nn.Flatten: _flatten,
+    nn.Softmax: _softmax,
     nn.Identity: _identity,
     nn.Dropout: _identity,
     nn.Dropout1d: _identity,

@@ -9,6 +9,7 @@ from torch import nn
 import lbnn
 from lbnn import LbnnError
 from lbnn import nn as bnn
+from lbnn.convert.from_torch import COUNTERPARTS
 from lbnn.model.trace import trace
 
 TINY = 1e-7
@@ -122,7 +123,8 @@ REFUSED = {
     "MaxPool2d": (nn.MaxPool2d(2), "use AvgPool instead"),
     "LayerNorm": (nn.LayerNorm(3), "use BatchNorm1d or BatchNorm2d instead"),
     "GELU": (nn.GELU(), "use LeakyReLU or ReLU instead"),
-    "Softmax": (nn.Softmax(1), "leave it out"),
+    "LogSoftmax": (nn.LogSoftmax(1), "end in Softmax"),
+    "Softmax": (nn.Softmax(0), "use Softmax"),
     "LSTM": (nn.LSTM(2, 2), "see lbnn.nn"),
     "AdaptiveAvgPool2d": (nn.AdaptiveAvgPool2d(2), "output_size must be 1"),
     "Conv2d": (nn.Conv2d(1, 1, 3, padding_mode="reflect"), "use 'zeros'"),
@@ -150,3 +152,15 @@ def test_pools_take_the_rule_that_is_asked_for(correlated):
     net, _ = NETWORKS["cnn"]
     pools = [layer for layer in lbnn.from_torch(net, correlated=correlated) if hasattr(layer, "correlated")]
     assert [pool.correlated for pool in pools] == [correlated] * 2
+
+
+def test_a_softmax_at_the_end_becomes_a_head():
+    network, x = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3), nn.Softmax(dim=1)), torch.randn(5, 4)
+    out = lbnn.from_torch(network, sigma=TINY)(x)
+    assert isinstance(out, lbnn.Classes)
+    torch.testing.assert_close(out.probability, network(x), rtol=1e-5, atol=1e-6)
+
+
+def test_every_layer_that_has_a_name_of_torchs_is_converted_from_it():
+    shared = [name for name in bnn.__all__ if isinstance(getattr(nn, name, None), type) and name != "Sequential"]
+    assert len(shared) > 10 and [name for name in shared if getattr(nn, name) not in COUNTERPARTS] == []
