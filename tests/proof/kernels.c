@@ -5,5 +5,6 @@
 #include "conv.c"
 #include "heads.c"
 #include "linear.c"
+#include "maxpool.c"
 #include "pointwise.c"
 #include "pool.c"
