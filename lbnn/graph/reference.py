@@ -121,6 +121,25 @@ class NumpyNamespace:
         total: Array = x.sum(1)
         return total
 
+    def fan(self, x: Array, numbers: tuple[float, ...]) -> Array:
+        """x times each number, along a new last axis."""
+        spread: Array = x[..., None] * np.array(numbers)
+        return spread
+
+    def shifts(self, x: Array, numbers: tuple[float, ...]) -> Array:
+        """x plus each number, along a new last axis."""
+        spread: Array = x[..., None] + np.array(numbers)
+        return spread
+
+    def mix(self, x: Array, rows: Array) -> Array:
+        """Weighted sums along the last axis."""
+        mixed: Array = x @ rows.T
+        return mixed
+
+    def tanh(self, x: Array) -> Array:
+        """Hyperbolic tangent."""
+        return np.tanh(x)
+
     def leaky_relu(self, x: Array, slope: float) -> Array:
         """The plain function."""
         return np.where(x < 0, slope * x, x)

@@ -11,6 +11,7 @@ from lbnn import ops
 from lbnn.base.arrays import Array
 from lbnn.base.moments import Moments
 from lbnn.graph import Node
+from lbnn.graph import rounding_smooth as smooth
 from lbnn.graph import rounding_tails as tails
 from lbnn.graph.reference import NUMPY
 from lbnn.graph.rounding_max_pool import max_pool_error, max_pool_point_error
@@ -140,6 +141,8 @@ RULES: dict[str, ErrorRule] = {
     "leaky_relu_clamped": tails.clamped_error,
     "abs": tails.absolute_error,
     "abs_point": lambda node, inputs, errors, out: errors[0],
+    "smooth": smooth.smooth_error,
+    "smooth_point": smooth.smooth_point_error,
     "affine": _affine,
     "batch_norm": _batch_norm,
     "add": _added,

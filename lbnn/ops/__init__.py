@@ -9,6 +9,7 @@ from lbnn.ops import (
     leaky_relu,
     linear,
     max_pool,
+    smooth,
     structure,
     variance_head,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "leaky_relu",
     "linear",
     "max_pool",
+    "smooth",
     "structure",
     "variance_head",
 ]

@@ -101,6 +101,18 @@ class Namespace(Protocol):
     def sum_knots(self, x: Any) -> Any:
         """(N, T, K) -> (N, K): the sum along the axis that `knots` made."""
 
+    def fan(self, x: Any, numbers: tuple[float, ...]) -> Any:
+        """x times each number, along a new last axis."""
+
+    def shifts(self, x: Any, numbers: tuple[float, ...]) -> Any:
+        """x plus each number, along a new last axis."""
+
+    def mix(self, x: Any, rows: Any) -> Any:
+        """The sums along the last axis with the weights of each row, in place of that axis."""
+
+    def tanh(self, x: Any) -> Any:
+        """The hyperbolic tangent."""
+
     def leaky_relu(self, x: Any, slope: float) -> Any:
         """x where x >= 0, else slope * x."""
 

@@ -8,3 +8,5 @@
 #include "maxpool.c"
 #include "pointwise.c"
 #include "pool.c"
+#include "smooth.c"
+#include "stream.c"

@@ -211,6 +211,15 @@ def plain(draw: Draw, shape: Shape) -> Arguments:
     return {}
 
 
+def gelu(draw: Draw, shape: Shape) -> Arguments:
+    return dict(approximate=draw.odd(draw.pick(["none", "tanh"]), "erf"))
+
+
+def softplus(draw: Draw, shape: Shape) -> Arguments:
+    betas, thresholds = draw.pick([1.0, 1.0, 0.2, 8]), draw.pick([20.0, 20, 30.0])
+    return dict(beta=draw.odd(betas, 0.0, -1.0, float("nan")), threshold=draw.odd(thresholds, 1.0, float("nan")))
+
+
 def softmax_head(draw: Draw) -> Arguments:
     """Of any logits: those that do not fit are refused."""
     return dict(kind=draw.odd(draw.pick(["exact", "fast"]), "slow"))
@@ -223,6 +232,11 @@ LAYERS: dict[str, Maker] = {
     "LeakyReLU": leaky_relu,
     "ReLU": relu,
     "Abs": plain,
+    "Sigmoid": plain,
+    "Tanh": plain,
+    "SiLU": plain,
+    "GELU": gelu,
+    "Softplus": softplus,
     "AvgPool1d": _avg_pool(1),
     "AvgPool2d": _avg_pool(2),
     "MaxPool1d": _max_pool(1),

@@ -85,6 +85,11 @@ TORCH_LAYERS: dict[str, Maker] = {
     "Dropout": _dropout,
     "Dropout1d": _dropout,
     "Dropout2d": _dropout,
-    "Tanh": _unknown,
-    "GELU": _unknown,
+    "Sigmoid": _plain,
+    "Tanh": _plain,
+    "SiLU": _relu,
+    "GELU": _like("GELU"),
+    "Softplus": _like("Softplus", threshold=2.0),
+    "Softsign": _unknown,
+    "CELU": _unknown,
 }

@@ -31,6 +31,8 @@ from lbnn.exporters.c.shapes import (
 from lbnn.graph import Graph, Node
 from lbnn.ops import Shape
 from lbnn.ops.memory import VAR
+from lbnn.ops.smooth import stored_table
+from lbnn.ops.smooth_rule import GRID
 
 
 def _point(node: Node) -> str:
@@ -167,6 +169,15 @@ def _pointwise(node: Node, emission: Emission) -> list[Call]:
     return [*emission.copies(node.inputs[0], node.name), kernel]
 
 
+def _smooth(node: Node, emission: Emission) -> list[Call]:
+    """The kernel's numbers are the table of the wide rule, as lbnn_smooth.h lays it out."""
+    function, scale = f"LBNN_{node.attrs['function'].upper()}", literals.scalar(node.attrs["scale"])
+    numbers, rows = stored_table(node.attrs["function"]), 4 * GRID
+    table = [] if _point(node) else [emission.constant(node, numbers, lines=((len(numbers) - rows, 7), (rows, 4)))]
+    arguments = (*emission.arrays(node.name), emission.size(node.name), *table, function, scale)
+    return [*emission.copies(node.inputs[0], node.name), call(f"lbnn_{node.op}", *arguments)]
+
+
 def _affine(node: Node, emission: Emission) -> list[Call]:
     shape = emission.shape(node.name)
     full = {key: np.broadcast_to(node.params[key], shape).reshape(-1) for key in ("scale", "shift")}
@@ -250,6 +261,7 @@ ROWS: Mapping[str, Row] = {
     "leaky_relu": Row("lbnn_activation.h", _both("lbnn_leaky_relu"), _pointwise),
     "leaky_relu_clamped": Row("lbnn_activation.h", ("lbnn_leaky_relu_clamped",), _pointwise),
     "abs": Row("lbnn_activation.h", _both("lbnn_abs"), _pointwise),
+    "smooth": Row("lbnn_smooth.h", _both("lbnn_smooth"), _smooth),
     "affine": Row("lbnn_pointwise.h", _both("lbnn_affine"), _affine),
     "add": Row("lbnn_pointwise.h", tuple(_SUMS.values()), _sum),
     "concat": Row("lbnn_pointwise.h", ("lbnn_concat",), _concat),

@@ -192,6 +192,24 @@ class OnnxNamespace:
         name = self.recorder.node("ReduceSum", [x.name, self.recorder.integers(1)], keepdims=0)
         return Symbol(self.recorder, name, (x.shape[0], *x.shape[2:]), x.factor)
 
+    def fan(self, x: Symbol, numbers: tuple[float, ...]) -> Symbol:
+        """x times each number, along a new last axis."""
+        name = self.recorder.node("Unsqueeze", [x.name, self.recorder.integers(-1)])
+        return x.like(name, (*x.shape, 1)) * np.array(numbers)
+
+    def shifts(self, x: Symbol, numbers: tuple[float, ...]) -> Symbol:
+        """x plus each number, along a new last axis."""
+        return self.fan(x, (1.0,)) + np.array(numbers)
+
+    def mix(self, x: Symbol, rows: Array) -> Symbol:
+        """Weighted sums along the last axis, by one MatMul."""
+        name = self._product("MatMul", x, rows.T, None)
+        return Symbol(self.recorder, name, (*x.shape[:-1], len(rows)))
+
+    def tanh(self, x: Symbol) -> Symbol:
+        """Hyperbolic tangent."""
+        return Symbol(self.recorder, self.recorder.node("Tanh", [x.tensor()]), x.shape)
+
     def leaky_relu(self, x: Symbol, slope: float) -> Symbol:
         """The plain function; a positive factor stays outside."""
         if slope == 1.0:
