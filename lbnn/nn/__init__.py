@@ -5,6 +5,7 @@ from torch.nn import Identity, Sequential
 from lbnn.nn.activations import Abs, LeakyReLU, ReLU
 from lbnn.nn.base import BayesianLayer, Layer
 from lbnn.nn.heads import SigmoidHead, SoftmaxHead, VarianceHead
+from lbnn.nn.max_pooling import MaxPool1d, MaxPool2d
 from lbnn.nn.pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d
 from lbnn.nn.scaling import Affine, BatchNorm, BatchNorm1d, BatchNorm2d, Standardize
 from lbnn.nn.smooth import GELU, Sigmoid, SiLU, Softplus, Tanh
@@ -34,6 +35,8 @@ __all__ = [
     "Layer",
     "LeakyReLU",
     "Linear",
+    "MaxPool1d",
+    "MaxPool2d",
     "ReLU",
     "Sequential",
     "SiLU",

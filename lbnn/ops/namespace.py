@@ -50,8 +50,14 @@ class Namespace(Protocol):
     def scale(self, x: Any, factors: AxisFactors) -> Any:
         """x times the product of the factors of its position along each spatial axis."""
 
-    def pad(self, x: Any, padding: tuple[tuple[int, int], ...]) -> Any:
-        """Zeros before and after each spatial axis."""
+    def window_max(self, x: Any, window: Window, dilation: Shape, outside: float) -> Any:
+        """The largest under each window, its taps `dilation` apart, with the number `outside` around x."""
+
+    def every(self, x: Any, axis: int, start: int, step: int, count: int) -> Any:
+        """`count` places along an axis (counted from the end, below 0), from `start` on, `step` apart."""
+
+    def pad(self, x: Any, padding: tuple[tuple[int, int], ...], value: float = 0.0) -> Any:
+        """Zeros, or another number, before and after each spatial axis."""
 
     def sqrt(self, x: Any) -> Any:
         """Square root of x >= 0, with gradient 0 at 0."""

@@ -802,6 +802,8 @@ static void fuzz_largest(fuzz *f)
     }
 }
 
+#include "maxpool.h"
+
 const fuzz_target fuzz_kernels[] = {
     {"lbnn_add", fuzz_add},
     {"lbnn_add_points", fuzz_add_points},
@@ -845,5 +847,9 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_softmax_fast", fuzz_softmax_fast},
     {"lbnn_variance_head", fuzz_variance_head},
     {"lbnn_variance_head_point", fuzz_variance_head_point},
+    {"lbnn_max_pool", fuzz_max_pool},
+    {"lbnn_max_pool_2x2", fuzz_max_pool_2x2},
+    {"lbnn_max_pool_2x2_point", fuzz_max_pool_2x2_point},
+    {"lbnn_max_pool_point", fuzz_max_pool_point},
     {0, 0},
 };

@@ -70,6 +70,8 @@ TORCH_LAYERS: dict[str, Maker] = {
     "Conv2d": _like("Conv2d", padding_mode="circular"),
     "AvgPool1d": _like("AvgPool1d"),
     "AvgPool2d": _like("AvgPool2d", divisor_override=3),
+    "MaxPool1d": _like("MaxPool1d"),
+    "MaxPool2d": _like("MaxPool2d", return_indices=True),
     "AdaptiveAvgPool1d": _like("AdaptiveAvgPool1d", output_size=2),
     "AdaptiveAvgPool2d": _like("AdaptiveAvgPool2d", output_size=None),
     "ZeroPad1d": _like("ZeroPad1d"),
