@@ -1,6 +1,6 @@
 """The operators: one file each, the formula once, for every backend."""
 
-from lbnn.ops import absolute, affine, avg_pool, conv, leaky_relu, linear, structure, variance_head
+from lbnn.ops import absolute, affine, avg_pool, conv, leaky_relu, linear, piecewise, structure, variance_head
 from lbnn.ops.conv import ConvGeometry
 from lbnn.ops.namespace import AxisFactors, Namespace, Shape, TailRow, Window
 from lbnn.ops.table import OPS, Op, Sample, Use, find
@@ -23,6 +23,7 @@ __all__ = [
     "find",
     "leaky_relu",
     "linear",
+    "piecewise",
     "structure",
     "variance_head",
 ]

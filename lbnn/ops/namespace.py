@@ -68,6 +68,12 @@ class Namespace(Protocol):
     def maximum(self, x: Any, bound: float) -> Any:
         """The larger of x and a number."""
 
+    def between(self, x: Any, low: float, high: float, upwards: bool) -> Any:
+        """x limited to [low, high], `high` perhaps infinite; its slope at the ends is that above x, or below it."""
+
+    def narrow(self, x: Any) -> float:
+        """Below this many standard deviations differences of the tail's moments lose more than a rule of order 6."""
+
     def exp(self, x: Any) -> Any:
         """The exponential."""
 

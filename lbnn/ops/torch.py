@@ -13,7 +13,7 @@ from torch import Tensor
 from lbnn.base.moments import Moments
 from lbnn.ops import AxisFactors, ConvGeometry, Op, TailRow, Window
 from lbnn.ops.kinked import kinked_line
-from lbnn.ops.tail import torch_tail_moments
+from lbnn.ops.tail import NARROW, torch_tail_moments
 
 EMPTY_TAIL = 38.0
 """Beyond this many standard deviations the normal density is zero, in float64 too."""
@@ -86,6 +86,15 @@ class TorchNamespace:
     def maximum(self, x: Tensor, bound: float) -> Tensor:
         """The larger one."""
         return torch.clamp(x, min=bound)
+
+    def between(self, x: Tensor, low: float, high: float, upwards: bool) -> Tensor:
+        """x between two numbers."""
+        inside = torch.where(x < high if upwards else x <= high, x, high)
+        return torch.where(x < low if upwards else x <= low, low, inside)
+
+    def narrow(self, x: Tensor) -> float:
+        """Where both forms err alike."""
+        return NARROW[x.dtype]
 
     def exp(self, x: Tensor) -> Tensor:
         """Exponential."""
