@@ -67,7 +67,7 @@ class NumpyNamespace:
         """The larger one."""
         return np.maximum(x, bound)
 
-    def between(self, x: Array, low: float, high: float, upwards: bool) -> Array:
+    def between(self, x: Array, low: float, high: float) -> Array:
         """x between two numbers."""
         return np.clip(x, low, high)
 

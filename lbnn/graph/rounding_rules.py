@@ -14,6 +14,7 @@ from lbnn.graph import Node
 from lbnn.graph import rounding_tails as tails
 from lbnn.graph.reference import NUMPY
 from lbnn.graph.rounding_parts import LEAST, UNIT, ErrorRule, Signal32, both_errors, each_part, growth, mean_part
+from lbnn.graph.rounding_piecewise import piecewise_error, piecewise_point_error
 from lbnn.ops import ConvGeometry
 from lbnn.ops.affine import batch_norm_affine
 
@@ -134,6 +135,8 @@ RULES: dict[str, ErrorRule] = {
     "leaky_relu_clamped": tails.clamped_error,
     "abs": tails.absolute_error,
     "abs_point": lambda node, inputs, errors, out: errors[0],
+    "piecewise": piecewise_error,
+    "piecewise_point": piecewise_point_error,
     "affine": _affine,
     "batch_norm": _batch_norm,
     "add": _added,

@@ -5,6 +5,7 @@ from torch.nn import Identity, Sequential
 from lbnn.nn.activations import Abs, LeakyReLU, ReLU
 from lbnn.nn.base import BayesianLayer, Layer
 from lbnn.nn.heads import SigmoidHead, SoftmaxHead, VarianceHead
+from lbnn.nn.piecewise import Clamp, Hardsigmoid, Hardtanh, Piecewise, PReLU, ReLU6
 from lbnn.nn.pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d
 from lbnn.nn.scaling import Affine, BatchNorm, BatchNorm1d, BatchNorm2d, Standardize
 from lbnn.nn.structure import Add, Concat, Constant, Flatten, ZeroPad1d, ZeroPad2d, cat
@@ -22,16 +23,22 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BayesianLayer",
+    "Clamp",
     "Concat",
     "Constant",
     "Conv1d",
     "Conv2d",
     "Flatten",
+    "Hardsigmoid",
+    "Hardtanh",
     "Identity",
     "Layer",
     "LeakyReLU",
     "Linear",
+    "PReLU",
+    "Piecewise",
     "ReLU",
+    "ReLU6",
     "Sequential",
     "SigmoidHead",
     "SoftmaxHead",

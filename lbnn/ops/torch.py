@@ -87,10 +87,9 @@ class TorchNamespace:
         """The larger one."""
         return torch.clamp(x, min=bound)
 
-    def between(self, x: Tensor, low: float, high: float, upwards: bool) -> Tensor:
+    def between(self, x: Tensor, low: float, high: float) -> Tensor:
         """x between two numbers."""
-        inside = torch.where(x < high if upwards else x <= high, x, high)
-        return torch.where(x < low if upwards else x <= low, low, inside)
+        return torch.where(x < low, low, torch.where(x < high, x, high))
 
     def narrow(self, x: Tensor) -> float:
         """Where both forms err alike."""

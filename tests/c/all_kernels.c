@@ -5,5 +5,6 @@
 #include "lbnn_conv_small.h"
 #include "lbnn_heads.h"
 #include "lbnn_linear.h"
+#include "lbnn_piecewise.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"

@@ -31,8 +31,11 @@ from lbnn.device.unicorn import UnicornMachine
 from lbnn.exporters.c.footprint import KERNELS
 from lbnn.exporters.c.heads import HEAD_KERNELS
 from lbnn.exporters.c.pack import pack_weights
+from lbnn.exporters.c.pieces import pack_pieces
 from lbnn.exporters.c.shapes import ConvShape, PoolShape, SmallConvShape, small_shape
 from lbnn.model.file import read_model
+from lbnn.ops.pieces import make_pieces
+from lbnn.ops.piecewise import FUNCTIONS
 from places import ROOT, need
 
 SOURCE = ROOT / "tests/c/all_kernels.c"
@@ -127,6 +130,20 @@ def activation(*numbers: float) -> Callable[[np.random.Generator], Iterator[Argu
         n = INPUTS // 4 + 1  # an odd number, so that a vector is left incomplete
         yield [near(rng, n), unit(rng, n), n, *numbers]
         yield [mixed(rng, n), positive(rng, n), n, *numbers]
+
+    return calls
+
+
+def piecewise(point: bool, *functions: dict[str, Any]) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+    """Each function on ordinary values, on values of any size, and on its own kinks."""
+
+    def calls(rng: np.random.Generator) -> Iterator[Arguments]:
+        n = INPUTS // ((3 if point else 6) * len(functions)) + 1
+        for function in functions:
+            pieces, on = make_pieces(**function), rng.choice(function["kinks"], n).astype(np.float32)
+            for mean, var in ((near(rng, n), unit), (mixed(rng, n), positive), (on, positive)):
+                arrays = [mean] if point else [mean, var(rng, n)]
+                yield [*arrays, n, pack_pieces(pieces), len(pieces.kinks)]
 
     return calls
 
@@ -245,6 +262,8 @@ CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_leaky_relu_point": pointwise(mixed, INPUTS, 0.1),
     "lbnn_abs": activation(),
     "lbnn_abs_point": pointwise(mixed, INPUTS),
+    "lbnn_piecewise": piecewise(False, *FUNCTIONS),
+    "lbnn_piecewise_point": piecewise(True, *FUNCTIONS),
     "lbnn_affine": pointwise(mixed, positive, per_channel, per_channel, CHANNELS, INPUTS // CHANNELS),
     "lbnn_affine_point": pointwise(mixed, per_channel, per_channel, CHANNELS, INPUTS // CHANNELS),
     "lbnn_add": pointwise(mixed, positive, mixed, positive, nothing, nothing, INPUTS),

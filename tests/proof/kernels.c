@@ -5,5 +5,6 @@
 #include "conv.c"
 #include "heads.c"
 #include "linear.c"
+#include "piecewise.c"
 #include "pointwise.c"
 #include "pool.c"

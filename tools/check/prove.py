@@ -42,7 +42,7 @@ SCALAR = {"lbnn_abs", "lbnn_leaky_relu", "lbnn_leaky_relu_clamped"}
 NOT_FINITE = {"lbnn_leaky_relu_clamped"}
 # Of which EVA leaves the range of an exponent open, because it keeps NaN behind a comparison that no NaN passes: proved
 # are their accesses and pointers, for every bit pattern, with what lbnn_exp2 promises where the range holds.
-OPEN_EXPONENT = {"lbnn_softmax", "lbnn_softmax_fast", "lbnn_sigmoid"}
+OPEN_EXPONENT = {"lbnn_piecewise", "lbnn_softmax", "lbnn_softmax_fast", "lbnn_sigmoid"}
 EXPONENT_RANGE = "range: 0 <= t <= 125.75"
 # Called for what is left of a block, of which LBNN_OPTIMIZE_SIZE leaves nothing (LBNN_WHOLE_BLOCKS).
 DEAD = {("lbnn_conv_pixel_one", "size"), ("lbnn_linear_one", "size"), ("lbnn_sum_run", "size")}
@@ -167,9 +167,9 @@ def never_analysed(proofs: list[Proof]) -> set[str]:
 
 
 def _functions_of_heads() -> set[str]:
-    """Analysed in the first build alone."""
-    text = (RUNTIME / "lbnn_heads.h").read_text()
-    return set(re.findall(r"^LBNN_(?:INLINE|KERNEL) .*?\b(lbnn_\w+)\(", text, re.MULTILINE))
+    """Those of piecewise-linear functions too: analysed in the first build alone."""
+    text = "".join((RUNTIME / name).read_text() for name in ("lbnn_heads.h", "lbnn_piecewise.h"))
+    return set(re.findall(r"^LBNN_(?:INLINE|KERNEL|DEFAULT_KERNEL) .*?\b(lbnn_\w+)\(", text, re.MULTILINE))
 
 
 def _scalar(proofs: list[Proof]) -> set[str]:

@@ -46,6 +46,8 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_linear": (1584, 184),
     "lbnn_linear_point": (1252, 168),
     "lbnn_pad": (156, 48),
+    "lbnn_piecewise": (3112, 344),
+    "lbnn_piecewise_point": (100, 40),
     "lbnn_shift": (80, 40),
     "lbnn_sigmoid": (1404, 128),
     "lbnn_softmax": (3832, 248),

@@ -120,12 +120,12 @@ class OnnxNamespace:
         name = self.recorder.node("Max", [x.tensor(), self.recorder.constant(bound)])
         return replace(x, name=name, factor=1.0, low=max(x.low, bound))
 
-    def between(self, x: Symbol, low: float, high: float, upwards: bool) -> Symbol:
+    def between(self, x: Symbol, low: float, high: float) -> Symbol:
         """x between two numbers."""
-        if high == np.inf:
-            return self.maximum(x, low)
+        if np.inf in (high, -low):
+            return self.maximum(x, low) if high == np.inf else self.minimum(x, high)
         operands = [x.tensor(), self.recorder.constant(low), self.recorder.constant(high)]
-        return replace(x, name=self.recorder.node("Clip", operands), factor=1.0, low=max(x.low, low))
+        return replace(x, name=self.recorder.node("Clip", operands), factor=1.0, low=min(max(x.low, low), high))
 
     def narrow(self, x: Symbol) -> float:
         """Of float32."""
