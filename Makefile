@@ -39,7 +39,7 @@ numbers: .venv/installed ## write the measured numbers of all pages anew; KINDS=
 bench-train: .venv/installed ## what a training step costs beside the plain network's, eager and compiled: about 4 minutes of one core
 	$(BIN)/python tools/bench/bench_train.py --update docs/training.md
 
-uci: .venv/installed ## compare methods on every split of the regression sets in UCI=DIR; goes on where it was; PAGE=docs/uci.md
+uci: .venv/installed ## compare methods on every split of the regression sets in UCI=DIR; goes on where it was; PAGE=docs/uci.md: 20 minutes for four sets
 	$(BIN)/python tools/bench/uci.py "$(UCI)" --jobs $(JOBS) $(if $(PAGE),--page $(PAGE))
 
 large: .venv/installed ## train on 10,000,000 rows that stay on the disk, and measure the memory it takes: about 15 minutes of one core

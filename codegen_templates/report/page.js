@@ -10,6 +10,7 @@
   const input = memory("input", data.count);
   const mean = memory("mean", data.outputs.length);
   const variance = memory("variance", data.outputs.length);
+  const decided = data.head ? memory("decided", 3) : null; /* then means are probabilities, and variances 0 */
 
   const STEPS = 120, MARGIN = { left: 52, right: 10, top: 8, bottom: 24 };
   const at = new Array(data.count).fill(0);
@@ -56,6 +57,7 @@
   }
 
   function bounds(all) {
+    if (decided) return [-0.04, 1.04];
     let low = Infinity, high = -Infinity;
     for (const rows of all) for (const [, m, s] of rows) { low = Math.min(low, m - 2 * s); high = Math.max(high, m + 2 * s); }
     for (const point of data.points) { low = Math.min(low, point[1 + output]); high = Math.max(high, point[1 + output]); }
@@ -98,16 +100,24 @@
     const now = predict(at), answer = document.getElementById("live-answer");
     if (!now) { answer.textContent = "The model gives no answer here."; return; }
     const bold = document.createElement("b");
-    bold.textContent = round(now.mean, now.sd);
     const outside = data.inputs.some((spec) => at[spec.index] < spec.low || at[spec.index] > spec.high);
-    answer.replaceChildren(`${data.outputs[output]}: `, bold, ` ± ${round(now.sd, now.sd)}`,
-      ` · 95 % between ${round(now.mean - 1.96 * now.sd, now.sd)} and ${round(now.mean + 1.96 * now.sd, now.sd)} `);
-    if (outside) {
+    const remark = (text) => {
       const far = document.createElement("span");
       far.className = "far";
-      far.textContent = "outside the range";
-      answer.append(far);
+      far.textContent = text;
+      answer.append(far, " ");
+    };
+    if (decided) {
+      const best = mean.indexOf(Math.max(...mean));
+      bold.textContent = `${data.outputs[best]} ${(100 * mean[best]).toFixed(1)} %`;
+      answer.replaceChildren(bold, ` · entropy ${decided[0].toFixed(3)} nats, of which ${decided[1].toFixed(3)} for want of data `);
+      if (decided[2]) remark("unsure");
+    } else {
+      bold.textContent = round(now.mean, now.sd);
+      answer.replaceChildren(`${data.outputs[output]}: `, bold, ` ± ${round(now.sd, now.sd)}`,
+        ` · 95 % between ${round(now.mean - 1.96 * now.sd, now.sd)} and ${round(now.mean + 1.96 * now.sd, now.sd)} `);
     }
+    if (outside) remark("outside the range");
     answer.dataset.mean = now.mean;
     answer.dataset.sd = now.sd;
   }

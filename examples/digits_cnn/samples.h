@@ -1,5 +1,4 @@
-/* Written by train.py: digits, pixels rounded to 0..16, and the score below which to abstain. */
-#define SCORE_LIMIT -5.05887036f
+/* Written by train.py: digits, pixels rounded to 0..16. */
 static const struct {
     const char   *kind;
     int           label; /* -1: none */

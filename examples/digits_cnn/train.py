@@ -1,12 +1,8 @@
 """Trains the digit classifier and measures what it abstains on: python train.py
 
-A plain torch CNN learns the digits in seconds; lbnn.from_torch makes it Bayesian, lbnn.fit trains means and variances.
-The ten outputs are a Gaussian regression onto one-hot targets. The class is the largest mean, and its score the
-log-likelihood of that class's one-hot vector e under the outputs,
-
-    score = -sum_k [log(2 pi v_k) + (e_k - m_k)^2 / v_k] / 2,
-
-low where a variance is large and where no class fits. The limit is the 5 % quantile on validation digits.
+A plain torch CNN learns the digits in seconds; lbnn.from_torch makes it Bayesian, lbnn.fit trains means and variances,
+and a softmax head makes class probabilities of the logits' moments. The classifier abstains where the entropy of the
+probabilities is above what 5 % of the validation digits have; that limit is part of the model file, and so of the C.
 """
 
 from __future__ import annotations
@@ -19,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import ndimage, special
+from scipy import ndimage
 from sklearn.datasets import load_digits
-from torch import nn
+from torch import Tensor, nn
 
 import lbnn
 from lbnn import nn as bnn
@@ -31,6 +27,7 @@ HERE = Path(__file__).parent
 ABSTAIN = 0.05  # the share of validation digits that may be given up
 CLASSES = 10
 WHITE = 16.0  # brightest pixel of the data set
+BATCH = 50
 
 
 @dataclass(frozen=True)
@@ -40,9 +37,9 @@ class Digits:
     images: np.ndarray
     labels: np.ndarray
 
-    def tensors(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inputs and one-hot targets."""
-        return torch.from_numpy(self.images), torch.eye(CLASSES)[torch.from_numpy(self.labels)]
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """Inputs and class numbers."""
+        return torch.from_numpy(self.images), torch.from_numpy(self.labels)
 
 
 def split_digits() -> tuple[Digits, Digits, Digits]:
@@ -52,6 +49,13 @@ def split_digits() -> tuple[Digits, Digits, Digits]:
     order = np.random.default_rng(0).permutation(len(images))
     train, validation, test = (Digits(images[rows], labels[rows]) for rows in np.split(order, (1000, 1300)))
     return train, validation, test
+
+
+def shifted(images: Tensor) -> Tensor:
+    """The images, and each moved by a pixel to every side."""
+    padded = nn.functional.pad(images, (1, 1, 1, 1))
+    corners = ((1, 1), (0, 1), (2, 1), (1, 0), (1, 2))
+    return torch.cat([padded[:, :, top : top + 8, left : left + 8] for top, left in corners])
 
 
 def rotated(images: np.ndarray, degrees: float) -> np.ndarray:
@@ -91,14 +95,14 @@ def plain_network() -> nn.Sequential:
     )
 
 
-def train_plain(network: nn.Module, x: torch.Tensor, y: torch.Tensor, epochs: int) -> None:
-    """Least squares onto one-hot targets."""
-    batches = [rows for _ in range(epochs) for rows in torch.randperm(len(x)).split(50)]
+def train_plain(network: nn.Module, x: Tensor, y: Tensor, epochs: int) -> None:
+    """Cross-entropy."""
+    batches = [rows for _ in range(epochs) for rows in torch.randperm(len(x)).split(BATCH)]
     optimizer = torch.optim.AdamW(network.parameters(), lr=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.01, total_steps=len(batches))
     for rows in batches:
         optimizer.zero_grad()
-        nn.functional.mse_loss(network(x[rows]), y[rows]).backward()
+        nn.functional.cross_entropy(network(x[rows]), y[rows]).backward()
         optimizer.step()
         schedule.step()
 
@@ -106,98 +110,72 @@ def train_plain(network: nn.Module, x: torch.Tensor, y: torch.Tensor, epochs: in
 def train(training: Digits, validation: Digits, quick: bool = False, seed: int = 0) -> nn.Module:
     """The Bayesian network; it takes raw pixels."""
     torch.manual_seed(seed)
-    x, y = training.tensors()
+    images, labels = training.tensors()
+    x, y = shifted(images), labels.repeat(5)
     standardize = bnn.Standardize(x.mean(), x.std())
     network = plain_network()
-    train_plain(network, standardize(x), y, epochs=10 if quick else 30)
-    model = bnn.Sequential(standardize, *lbnn.from_torch(network))
-    epochs = 6 if quick else 20
+    train_plain(network, standardize(x), y, epochs=6 if quick else 20)
+    model = bnn.Sequential(standardize, *lbnn.from_torch(network, sigma=0.02), bnn.SoftmaxHead())
+    kl_weight = lbnn.priors.LinearWarmup(0.1 / len(images))  # shifted ones are no new digits
     lbnn.fit(
-        model, (x, y), epochs=epochs, batch_size=50, lr=0.003, validation=validation.tensors(), seed=seed,
-        prior="spike_slab", kl_weight="elbo", lr_schedule="constant",
+        model, (x, y), epochs=3 if quick else 10, batch_size=BATCH, lr=0.003, validation=validation.tensors(),
+        seed=seed, prior=lbnn.priors.Gaussian(0.3), kl_weight=kl_weight,
     )  # fmt: skip
     return model
 
 
 # ---- decisions --------------------------------------------------------------------------------------------------
 
-
-def classify(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Class and score of each row of moments [n, 10]; main.c does the same."""
-    best = mean.argmax(1)
-    misfit = np.eye(CLASSES)[best] - mean
-    return best, -0.5 * (np.log(2 * np.pi * var) + misfit**2 / var).sum(1)
-
-
-def spread_score(mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-    """Total standard deviation, negative so that more is surer."""
-    return -np.sqrt(var.sum(1))
-
-
-def best_of_two(mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-    """P(the best output beats the second), as independent Gaussians."""
-    rows, order = np.arange(len(mean)), mean.argsort(1)
-    first, second = order[:, -1], order[:, -2]
-    gap = mean[rows, first] - mean[rows, second]
-    return special.ndtr(gap / np.sqrt(var[rows, first] + var[rows, second]))
-
-
-SCORES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "likelihood": lambda mean, var: classify(mean, var)[1],
-    "P(1st > 2nd)": best_of_two,
-    "total sigma": spread_score,
+Classes = lbnn.Classes[Tensor]
+SCORES: dict[str, Callable[[Classes], Tensor]] = {
+    "entropy": lambda out: out.entropy,
+    "information": lambda out: out.epistemic,
+    "total sigma": lambda out: out.logits.var.sum(1).sqrt(),
 }
-
 HAVE_LABELS = ("clean", "rotated 15", "rotated 45", "rotated 90")
-Moments = tuple[np.ndarray, np.ndarray]
 
 
-def predict(model: nn.Module, images: np.ndarray) -> Moments:
-    """Means and variances in float64, so that scores do not round."""
-    with torch.no_grad():
-        out = model.eval()(torch.from_numpy(images))
-    return out.mean.double().numpy(), out.var.double().numpy()
+@torch.no_grad()
+def predict(model: nn.Module, images: np.ndarray) -> Classes:
+    """What the network makes of images."""
+    return model.eval()(torch.from_numpy(images))
 
 
-def limits(validation: Moments) -> dict[str, float]:
-    """For each score what ABSTAIN of the validation digits fall below."""
-    return {name: float(np.quantile(score(*validation), ABSTAIN)) for name, score in SCORES.items()}
+def limits(validation: Classes) -> dict[str, float]:
+    """For each score what ABSTAIN of the validation digits are above."""
+    return {name: float(torch.quantile(score(validation), 1 - ABSTAIN)) for name, score in SCORES.items()}
 
 
 # ---- report -----------------------------------------------------------------------------------------------------
 
 
-def show_table(moments: dict[str, Moments], labels: np.ndarray, limit: dict[str, float]) -> None:
+def show_table(found: dict[str, Classes], labels: np.ndarray, limit: dict[str, float]) -> None:
     """Accuracy of everything and of what is kept, and the share that each score gives up."""
     print(f"{'':<16} {'':>9} {'accuracy':>9} " + f"{'abstains by':>13}")
     print(f"{'input':<16} {'accuracy':>9} {'of kept':>9} " + " ".join(f"{name:>13}" for name in SCORES))
-    for name, (mean, var) in moments.items():
-        right = classify(mean, var)[0] == labels
-        gone = [score(mean, var) < limit[key] for key, score in SCORES.items()]
+    for name, out in found.items():
+        right = out.label.numpy() == labels
+        gone = [(score(out) > limit[key]).numpy() for key, score in SCORES.items()]
         shown = (f"{right.mean():.1%}", f"{right[~gone[0]].mean():.1%}") if name in HAVE_LABELS else ("-", "-")
         print(f"{name:<16} {shown[0]:>9} {shown[1]:>9} " + " ".join(f"{share.mean():>13.1%}" for share in gone))
 
 
-def check_c(path: Path, sets: dict[str, np.ndarray], moments: dict[str, Moments], limit: float) -> None:
+def check_c(path: Path, sets: dict[str, np.ndarray], found: dict[str, Classes], limit: float) -> None:
     """Compiles the generated C and compares its decisions with torch's."""
     compiled, differ, total = lbnn.compile(path), 0, 0
     for name, images in sets.items():
-        ours, theirs = (classify(*pair) for pair in (moments[name], widened(compiled(images))))
-        differ += int(((ours[0] != theirs[0]) | ((ours[1] < limit) != (theirs[1] < limit))).sum())
+        theirs = compiled.classify(images)
+        unsure = found[name].entropy.numpy() > limit
+        differ += int(((found[name].label.numpy() != theirs.label) | (unsure != (theirs.entropy > limit))).sum())
         total += len(images)
     print(f"generated C: {differ} of {total} decisions differ from torch's")
-
-
-def widened(moments: lbnn.Moments[np.ndarray]) -> Moments:
-    """The C's float32 as float64."""
-    return moments.mean.astype(np.float64), moments.var.astype(np.float64)
 
 
 SHOWN = {"clean": "clean", "rotated 45": "turned 45", "rotated 90": "turned 90", "noise": "noise"}
 COUNT = 6  # digits of each kind in the picture and in the header
 
 
-def header(sets: dict[str, np.ndarray], labels: np.ndarray, limit: float) -> str:
+def header(sets: dict[str, np.ndarray], labels: np.ndarray) -> str:
     """The images for main.c."""
     rows = [(kind, labels[i], sets[name][i]) for name, kind in SHOWN.items() for i in range(COUNT)]
     lines = [
@@ -206,8 +184,7 @@ def header(sets: dict[str, np.ndarray], labels: np.ndarray, limit: float) -> str
     ]
     return "\n".join(
         [
-            "/* Written by train.py: digits, pixels rounded to 0..16, and the score below which to abstain. */",
-            f"#define SCORE_LIMIT {limit:.9g}f",
+            "/* Written by train.py: digits, pixels rounded to 0..16. */",
             "static const struct {",
             "    const char   *kind;",
             "    int           label; /* -1: none */",
@@ -220,7 +197,7 @@ def header(sets: dict[str, np.ndarray], labels: np.ndarray, limit: float) -> str
     )
 
 
-def draw(sets: dict[str, np.ndarray], moments: dict[str, Moments], validation: Moments, limit: float) -> Any:
+def draw(sets: dict[str, np.ndarray], found: dict[str, Classes], validation: Classes, limit: float) -> Any:
     """Digits with what the network makes of them, and how many of each kind it gives up."""
     import matplotlib
 
@@ -230,28 +207,27 @@ def draw(sets: dict[str, np.ndarray], moments: dict[str, Moments], validation: M
     with plt.rc_context(STYLE):
         figure = plt.figure(figsize=(10.4, 4.4))
         left, right = figure.subfigures(1, 2, width_ratios=(1.05, 1.0))
-        _draw_digits(left, sets, moments, limit)
-        _draw_curves(right.subplots(), moments, validation)
+        _draw_digits(left, sets, found, limit)
+        _draw_curves(right.subplots(), found, validation)
     return figure
 
 
-def _draw_digits(figure: Any, sets: dict[str, np.ndarray], moments: dict[str, Moments], limit: float) -> None:
+def _draw_digits(figure: Any, sets: dict[str, np.ndarray], found: dict[str, Classes], limit: float) -> None:
     axes = figure.subplots(len(SHOWN), COUNT)
     for row, (name, kind) in zip(axes, SHOWN.items(), strict=True):
-        best, score = classify(*moments[name])
+        labels, entropies = found[name].label, found[name].entropy
         row[0].set_ylabel(kind, fontsize=10)
         for i, ax in enumerate(row):
-            sure = score[i] >= limit
+            sure = entropies[i] <= limit
             ax.imshow(sets[name][i, 0], cmap="gray_r", vmin=0, vmax=WHITE)
             ax.set(xticks=[], yticks=[])
             ax.grid(False)
-            text = f"{best[i] if sure else 'unsure'} ({round(score[i])})"
+            text = f"{labels[i] if sure else 'unsure'} ({entropies[i]:.2f})"
             style = {"fontsize": 8.5, "fontweight": "normal", "color": BLUE if sure else ORANGE}
             ax.set_title(text, loc="center", pad=3, **style)
 
 
-def _draw_curves(ax: Any, moments: dict[str, Moments], validation: Moments) -> None:
-    scores = np.sort(classify(*validation)[1])
+def _draw_curves(ax: Any, found: dict[str, Classes], validation: Classes) -> None:
     given_up = np.linspace(0.0, 0.3, 121)
     styles = {
         "noise": (ORANGE, "-"),
@@ -261,14 +237,14 @@ def _draw_curves(ax: Any, moments: dict[str, Moments], validation: Moments) -> N
         "clean": (BLACK, "-"),
     }
     for name, (color, style) in styles.items():
-        score = classify(*moments[name])[1]
-        share = [(score < np.quantile(scores, p)).mean() for p in given_up]
+        entropy = found[name].entropy.numpy()
+        share = [(entropy > np.quantile(validation.entropy, 1 - p)).mean() for p in given_up]
         ax.plot(100 * given_up, 100 * np.array(share), color=color, linestyle=style, label=name)
     ax.axvline(100 * ABSTAIN, color=GREY, lw=1, ls=(0, (1, 2)))
-    ax.annotate("limit used", (100 * ABSTAIN + 0.3, 15), color=GREY, fontsize=9.5)
+    ax.annotate("limit used", (100 * ABSTAIN + 0.3, 20), color=GREY, fontsize=9.5)
     ax.set(xlabel="% of validation digits given up", ylabel="% given up", ylim=(0, 100), xlim=(0, 30))
     ax.set_title("What the limit costs, and what it catches")
-    ax.legend(loc="center right")
+    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 0.27))
 
 
 def main() -> None:
@@ -282,18 +258,20 @@ def main() -> None:
     training, validation, test = split_digits()
     path = HERE / "digits.pt" if args.stored else args.out / "digits.pt"
     if not args.stored:
-        lbnn.save(train(training, validation, args.quick), path, input_shape=(1, 8, 8), name="digits")
+        trained = train(training, validation, args.quick)
+        unsure = lbnn.class_metrics.unsure_limit(predict(trained, validation.images), ABSTAIN)
+        lbnn.save(trained, path, input_shape=(1, 8, 8), name="digits", metadata={"unsure_entropy": unsure})
     model = lbnn.load(path)
 
     sets = foreign_sets(test)
-    moments = {name: predict(model, images) for name, images in sets.items()}
+    found = {name: predict(model, images) for name, images in sets.items()}
     held = predict(model, validation.images)
     limit = limits(held)
-    show_table(moments, test.labels, limit)
-    used = limit["likelihood"]
-    check_c(path, sets, moments, used)
-    (args.out / "samples.h").write_text(header(sets, test.labels, used))
-    save_picture(draw(sets, moments, held, used), args.out / "digits.png")
+    show_table(found, test.labels, limit)
+    used = limit["entropy"]
+    check_c(path, sets, found, used)
+    (args.out / "samples.h").write_text(header(sets, test.labels))
+    save_picture(draw(sets, found, held, used), args.out / "digits.png")
 
 
 if __name__ == "__main__":

@@ -2,30 +2,84 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from statistics import NormalDist
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
+
+from lbnn.base.errors import LbnnError
+
 Part = TypeVar("Part")
+
+SHOWN = 24
+"""Elements that are printed; of more, the first and the last ones."""
 
 
 class Moments(NamedTuple, Generic[Part]):
     """Mean and variance of independent random elements: torch tensors, numpy arrays or symbols of a graph.
 
     A named tuple, so that `mean, var = model(x)` works and torch's wrappers (DataParallel, compile, vmap) see
-    through it. `+`, `-` and `*` are those of independent random variables, not of tuples.
+    through it. Everything else is that of independent random variables, not of tuples: `+`, `-` and `*`, and an index
+    takes rows, so that `m[0]` is the first prediction and `m[mask]` those that are chosen.
     """
 
     mean: Part
     var: Part
 
     @property
-    def std(self) -> Any:
+    def sd(self) -> Any:
         """The standard deviation."""
         return self.var**0.5  # type: ignore[operator]
+
+    @property
+    def std(self) -> Any:
+        """The standard deviation, by torch's name."""
+        return self.sd
+
+    def interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """(low, high): where a Gaussian of these moments lies with probability `level`."""
+        if not 0.0 < level < 1.0:
+            raise LbnnError(f"the level of an interval is between 0 and 1, such as 0.9; got {level}")
+        half = self.sd * NormalDist().inv_cdf(0.5 + level / 2)
+        return self.mean - half, self.mean + half
 
     @property
     def shape(self) -> Any:
         """The shape of the mean, which is also that of the variance."""
         return self.mean.shape  # type: ignore[attr-defined]
+
+    def __getitem__(self, rows: Any) -> Moments[Any]:  # type: ignore[override]
+        """The moments of some rows, by whatever indexes the mean: a number, a slice, a mask."""
+        axes = getattr(self.mean, "ndim", 0)
+        if isinstance(axes, int) and not axes:
+            raise IndexError("Moments of one number have no rows; `mean, var = m` and `tuple(m)` give both parts")
+        return self._each(lambda part: part[rows])
+
+    def __repr__(self) -> str:
+        """Each element as mean ± sd; of large arrays the first and the last ones."""
+        try:
+            parts = self.numpy()
+            shape = f", shape={parts.mean.shape}" if parts.mean.size > SHOWN else ""
+            return f"Moments({_text(parts)}{shape})"
+        except Exception:  # symbols of a graph, tensors inside a transform, parts of two shapes: what has no numbers
+            return f"Moments(mean={self.mean!r}, var={self.var!r})"
+
+    def _each(self, function: Callable[[Any], Any]) -> Moments[Any]:
+        return Moments(function(self.mean), function(self.var))
+
+    def detach(self) -> Moments[Any]:
+        """The same numbers, cut from the graph of gradients."""
+        return self._each(lambda part: part.detach())
+
+    def to(self, *args: Any, **kwargs: Any) -> Moments[Any]:
+        """On another device or in another dtype, as `torch.Tensor.to`."""
+        return self._each(lambda part: part.to(*args, **kwargs))
+
+    def numpy(self) -> Moments[Any]:
+        """As numpy arrays, wherever the tensors are and whether they have gradients or not."""
+        return self._each(_array)
 
     def __add__(self, other: Any) -> Moments[Any]:
         """The sum with independent Moments (variances add) or with a known value (the mean moves)."""
@@ -55,12 +109,93 @@ class Moments(NamedTuple, Generic[Part]):
     def __rsub__(self, other: Any) -> Moments[Any]:
         return (-self).__add__(other)
 
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What torch's own functions and operators do with Moments among their arguments.
+
+        A compiler asks here too; otherwise it would take the result of `moments + tensor` apart by number.
+        """
+        name = getattr(function, "__name__", str(function))
+        if name in ("grad", "backward"):  # torch.autograd's, which take any tuple of tensors
+            return function(*map(_plain, args), **{key: _plain(value) for key, value in (kwargs or {}).items()})
+        if name not in FUNCTIONS_OF_MOMENTS:
+            raise NoMomentsError(f"torch's {name} has no moments; use a layer of lbnn.nn, or .mean and .var")
+        return FUNCTIONS_OF_MOMENTS[name](*args, **(kwargs or {}))
+
     def flatten(self, start_dim: int = 1, end_dim: int = -1) -> Moments[Any]:
         """The axes from `start_dim` to `end_dim` made one, as `torch.flatten` does."""
-        mean, var = self.mean.flatten(start_dim, end_dim), self.var.flatten(start_dim, end_dim)  # type: ignore[attr-defined]
-        return Moments(mean, var)
+        return self._each(lambda part: part.flatten(start_dim, end_dim))
 
 
 def _is_value(x: Any) -> bool:
     """A number or an array, as opposed to Moments or something that does arithmetic in its own way."""
     return not isinstance(x, Moments) and (isinstance(x, (int, float)) or hasattr(x, "dtype"))
+
+
+class NoMomentsError(LbnnError, TypeError):
+    """A function that Moments can't go through; a TypeError, so that `==` and operators of other classes go on."""
+
+
+def _plain(value: Any) -> Any:
+    """A tuple of tensors in place of Moments, or of a tuple that holds some."""
+    if isinstance(value, Moments) or not isinstance(value, tuple):
+        return tuple(value) if isinstance(value, Moments) else value
+    return tuple(part for item in value for part in (item if isinstance(item, Moments) else (item,)))
+
+
+def _binary(own: str, reflected: str) -> Callable[[Any, Any], Any]:
+    """An operator of which at least one side is Moments."""
+
+    def compute(x: Any, y: Any) -> Any:
+        moments, method, other = (x, own, y) if isinstance(x, Moments) else (y, reflected, x)
+        result = getattr(moments, method, _refused)(other)
+        return _refused(other) if result is NotImplemented else result
+
+    return compute
+
+
+def _refused(other: Any) -> Any:
+    raise NoMomentsError("Moments can be added to others, and added to, multiplied with and divided by known values")
+
+
+FUNCTIONS_OF_MOMENTS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("add", "__add__"), _binary("__add__", "__radd__")),
+    **dict.fromkeys(("sub", "__sub__"), _binary("__sub__", "__rsub__")),
+    **dict.fromkeys(("mul", "__mul__"), _binary("__mul__", "__rmul__")),
+    **dict.fromkeys(("div", "truediv", "__truediv__", "__div__"), _binary("__truediv__", "__rtruediv__")),
+    "__radd__": _binary("__radd__", "__add__"),
+    **dict.fromkeys(("rsub", "__rsub__"), _binary("__rsub__", "__sub__")),
+    "__rmul__": _binary("__rmul__", "__mul__"),
+    **dict.fromkeys(("__rtruediv__", "__rdiv__"), _binary("__rtruediv__", "__truediv__")),
+    "neg": lambda x: -x,
+    "flatten": lambda x, start_dim=0, end_dim=-1: x.flatten(start_dim, end_dim),
+}
+"""By name, because `torch.add`, `Tensor.add` and `tensor + x` arrive as different functions."""
+
+
+def _array(part: Any) -> Any:
+    if not hasattr(part, "detach"):
+        return np.asarray(part)
+    tensor = part.detach().cpu()
+    return np.asarray(tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor)  # which numpy lacks
+
+
+def _text(parts: Moments[Any]) -> str:
+    """As numpy prints arrays, of which it formats those elements alone that it shows: hence by their numbers."""
+    mean = np.asarray(parts.mean, np.float64)
+    with np.errstate(invalid="ignore"):
+        sd = np.sqrt(np.asarray(parts.var, np.float64)).reshape(mean.shape)
+    number = np.arange(mean.size).reshape(mean.shape)
+
+    def each(i: np.integer[Any]) -> str:
+        return _mean_and_sd(float(mean.flat[i]), float(sd.flat[i]))
+
+    return np.array2string(number, separator=", ", threshold=SHOWN, formatter={"int": each}, prefix="Moments(")
+
+
+def _mean_and_sd(mean: float, sd: float) -> str:
+    """The sd with two digits that say something, the mean with as many decimals."""
+    if not (1e-4 < sd < 1e6 and abs(mean) < 1e6):
+        return f"{mean:.4g} ± {sd:.2g}"
+    decimals = max(0, 1 - math.floor(math.log10(sd)))
+    return f"{mean:.{decimals}f} ± {sd:.{decimals}f}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,15 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 
 
-def command(example: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """A command whose help ends with an example: `lbnn NAME ...`, which names it too."""
-    name = example.split()[1]
-    return click.command(name, epilog=_as_it_is(example), context_settings={"max_content_width": 100})
+def command(*examples: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command whose help ends with an example or more: `lbnn NAME ...`, which names it too."""
+    name = examples[0].split()[1]
+    return click.command(name, epilog=_as_it_is(examples), context_settings={"max_content_width": 100})
 
 
-def _as_it_is(example: str) -> str:
+def _as_it_is(examples: Sequence[str]) -> str:
     """A block that click does not wrap."""
-    return f"\b\nExample:\n  {example}"
+    return "\n  ".join(["\b\nExample:", *examples])
 
 
 def split_names(text: str | None) -> list[str] | None:

@@ -14,7 +14,7 @@ from lbnn.cli.command import AS_JSON, DECIMAL, ENCODING, FORCE, MODEL, SHARE, co
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("predicted.csv"), show_default=True)
 @click.option("--backend", default="torch", show_default=True, help="torch, onnx, c or a device, as in lbnn verify.")
-@click.option("--level", type=SHARE, help="Of the interval; as calibrated, or 0.9.")
+@click.option("--level", type=SHARE, help="Of the interval or set; as calibrated, or 0.9.")
 @DECIMAL
 @ENCODING
 @FORCE
@@ -30,7 +30,7 @@ def predict_command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Write mean, sd, interval and whether MODEL is unsure for each row of DATA."""
+    """Write mean, sd, interval and whether MODEL is unsure for each row of DATA; of classes their probabilities."""
     from lbnn.measure.prediction import predict_file
     from lbnn.train.csvfile import CsvFormat
 

@@ -16,9 +16,18 @@ NAMED_PRIORS = ("gaussian", "spike_slab")
 COUNT = click.IntRange(1, 1_000_000)
 
 
-@command("lbnn train weather.csv --target temperature -o weather.pt")
+@command(
+    "lbnn train weather.csv --target temperature -o weather.pt",
+    "lbnn train motion.csv --target gesture -o gesture.pt      # text: its classes",
+    "lbnn train wear.csv --target stage --task classify        # numbers that are classes",
+)
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--target", help="The column to predict; an .npz has its targets in y.")
+@click.option(
+    "--task",
+    type=click.Choice(("regress", "classify")),
+    help="What the target is: a number or a class.  [default: a class if it holds text]",
+)
 @click.option("--targets", help="Several columns to predict, such as A,B.")
 @click.option("--inputs", help="The columns to predict from, such as A,B; all others if left out.")
 @click.option("--drop", help="Columns to leave out.")
@@ -44,6 +53,8 @@ COUNT = click.IntRange(1, 1_000_000)
 def train_command(data: Path, out: Path, as_json: bool, **options: Any) -> int:
     """Train a small network on DATA: a CSV with a header, a Parquet file, or an .npz with arrays x and y.
 
+    A target of numbers is predicted with its uncertainty, of one that holds text the probability of each class.
+
     All rows are fitted, unless some are kept out by --test-share, and scored by cross-validation. Ctrl-C after the
     first epoch ends the training early: the best model so far is written, with exit status 130. Under torchrun all
     processes train one model, and the first one prints and writes.
@@ -65,15 +76,17 @@ def train_command(data: Path, out: Path, as_json: bool, **options: Any) -> int:
 def _job(data: Path, out: Path, **options: Any) -> Any:
     """The options as what they mean."""
     from lbnn.train.csvfile import CsvFormat
-    from lbnn.train.regression import Job, parse_hidden
     from lbnn.train.table import Choice
+    from lbnn.train.training import Job, parse_hidden
 
     if options["target"] and options["targets"]:
         raise LbnnError("--target is one column, --targets are several; give one of the two")
     names = {key: tuple(split_names(options[key]) or ()) for key in ("targets", "inputs", "drop")}
     targets = (options["target"],) if options["target"] else names["targets"]
     form = CsvFormat(options["decimal"], options["encoding"])
-    choice = Choice(names["inputs"], names["drop"], options["group"], options["time"], options["log_target"], form)
+    choice = Choice(
+        names["inputs"], names["drop"], options["group"], options["time"], options["log_target"], form, options["task"]
+    )
     hidden = None if options["hidden"] is None else parse_hidden(options["hidden"])
     given = {key: options[key] for key in ("head", "epochs", "batch", "lr", "patience", "prior", "kl_weight")}
     return Job(

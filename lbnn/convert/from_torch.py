@@ -13,27 +13,29 @@ import lbnn.nn as bnn
 from lbnn.base.errors import LbnnError
 from lbnn.model.network import build_layer
 from lbnn.nn.base import Layer, default_sigma, inverse_softplus
+from lbnn.nn.pooling import AveragePool
 
 RELATIVE_SIGMA = 0.1
 """Without `sigma`, the weights of a layer get this fraction of their root mean square as standard deviation."""
 
 
-def from_torch(module: nn.Module, sigma: float | None = None) -> nn.Module:
+def from_torch(module: nn.Module, sigma: float | None = None, correlated: bool = False) -> nn.Module:
     """A copy of a torch network in which each layer is its lbnn counterpart, the weights as means.
 
     Every weight starts with the standard deviation `sigma`; without it, with a tenth of the root mean square of its
-    layer's weights. Dropout goes: the weights' variance takes its place. The network's own `forward` stays as it is
-    and must call layers, not functions such as `torch.relu`.
+    layer's weights. With `correlated` average pools take their elements as rising and falling together. Dropout goes:
+    the weights' variance takes its place. The network's own `forward` stays as it is and must call layers, not
+    functions such as `torch.relu`.
     """
     copied = copy.deepcopy(module)
-    return _Converter(sigma).convert(copied, "")
+    return _Converter(sigma, correlated).convert(copied, "")
 
 
 class _Converter:
     """Replaces layers; one that is used twice is replaced once."""
 
-    def __init__(self, sigma: float | None) -> None:
-        self.sigma = sigma
+    def __init__(self, sigma: float | None, correlated: bool) -> None:
+        self.sigma, self.correlated = sigma, correlated
         self.done: dict[nn.Module, nn.Module] = {}
 
     def convert(self, module: nn.Module, path: str) -> nn.Module:
@@ -46,7 +48,7 @@ class _Converter:
         known = COUNTERPARTS.get(type(module))
         if known is not None:
             try:
-                return known(module, self.sigma).train(module.training)
+                return self._choices(known(module, self.sigma)).train(module.training)
             except LbnnError as error:
                 raise LbnnError(f"module {path!r} (torch.nn.{type(module).__name__}): {error}") from None
         if type(module).__module__.startswith("torch.nn.") and not isinstance(module, CONTAINERS):
@@ -55,6 +57,12 @@ class _Converter:
             if child is not None:
                 module._modules[name] = self.convert(child, f"{path}.{name}" if path else name)
         return module
+
+    def _choices(self, layer: nn.Module) -> nn.Module:
+        """What torch's layers leave open."""
+        if isinstance(layer, AveragePool):
+            layer.correlated = self.correlated
+        return layer
 
 
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)

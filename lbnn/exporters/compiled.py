@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lbnn.base.arrays import Floats
+from lbnn.base.classes import Classes
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import fill_folder
 from lbnn.base.moments import Moments
 from lbnn.base.templates import render
 from lbnn.base.temporary import temporary_folder
-from lbnn.device.compilers import TOOLCHAINS, Toolchain
+from lbnn.device.compilers import TOOLCHAINS
 from lbnn.exporters.c import COptions
 from lbnn.exporters.c.folder import generate_program
 from lbnn.exporters.c.lower import lower
@@ -38,6 +39,7 @@ class Compiled:
     ) -> None:
         loaded = ctypes.CDLL(str(library))
         self._batch = getattr(loaded, f"{name}_batch")
+        self._classify = getattr(loaded, f"{name}_classify_batch", None)
         self._message = getattr(loaded, f"{name}_message")
         self._message.restype = ctypes.c_char_p
         self.input_shape, self.output_shape, self.work_len = input_shape, output_shape, work_len
@@ -50,16 +52,44 @@ class Compiled:
     def bind(self, x: Any, var: Any = None) -> Callable[[], Moments[Floats]]:
         """A function that predicts `x` anew at each call, into the same arrays: nothing is copied or allocated."""
         inputs = self._inputs(x, "input")
-        spread = self._spread(var, inputs)
         mean, variance = (np.empty((len(inputs), *self.output_shape), np.float32) for _ in range(2))
-        done, work, result = ctypes.c_long(), np.empty(self.work_len, np.float32), Moments(mean, variance)
-        arrays = [None if array is None else _pointer(array) for array in (inputs, spread, mean, variance, work)]
+        run, result = self._bound(self._batch, inputs, var, mean, variance), Moments(mean, variance)
+
+        def predict() -> Moments[Floats]:
+            run()
+            return result
+
+        return predict
+
+    def classify(self, x: Any, var: Any = None) -> Classes[Floats]:
+        """What NAME_classify gives for each sample, of a model that ends in a head."""
+        probability, entropy, information = self.bind_classify(x, var)()
+        return Classes(probability, entropy, entropy - information, information, self(x, var))
+
+    def bind_classify(self, x: Any, var: Any = None) -> Callable[[], tuple[Floats, Floats, Floats]]:
+        """As `bind`, for probabilities, entropy and mutual information."""
+        if self._classify is None:
+            raise LbnnError("this model has no head; let it end in lbnn.nn.SoftmaxHead() to classify")
+        inputs = self._inputs(x, "input")
+        probability = np.empty((len(inputs), *self.output_shape), np.float32)
+        entropy, information = (np.empty(len(inputs), np.float32) for _ in range(2))
+        run = self._bound(self._classify, inputs, var, probability, entropy, information)
+
+        def classify() -> tuple[Floats, Floats, Floats]:
+            run()
+            return probability, entropy, information
+
+        return classify
+
+    def _bound(self, function: Any, inputs: Floats, var: Any, *outputs: Floats) -> Callable[[], None]:
+        """A call of the C with these arrays."""
+        done, work, spread = ctypes.c_long(), np.empty(self.work_len, np.float32), self._spread(var, inputs)
+        arrays = [None if array is None else _pointer(array) for array in (inputs, spread, *outputs, work)]
         arguments = (*arrays, ctypes.c_long(len(inputs)), ctypes.byref(done))
 
-        def run() -> Moments[Floats]:
-            if status := self._batch(*arguments):
+        def run() -> None:
+            if status := function(*arguments):
                 raise LbnnError(f"sample {done.value}: {self._message(status).decode()}")
-            return result
 
         return run
 
@@ -96,10 +126,14 @@ def compile(
     options = COptions(name="compiled", input_variance=input_variance)
     program = lower(read, options)
     data = view(program, read, options)
-    sources = {**generate_program(program, data, options), "batch.c": render("c/batch.c.j2", model=data)}
     graph = program.graph
+    loops = ["batch.c", *(["classify_batch.c"] if graph.head else [])]
+    loop_sources = {name: render(f"c/{name}.j2", model=data) for name in loops}
+    sources = {**generate_program(program, data, options), **loop_sources}
     with temporary_folder() as folder:
-        library = _build(fill_folder(folder / "c", sources), TOOLCHAINS[toolchain], flags)
+        written = fill_folder(folder / "c", sources)
+        files = [written / name for name in ("compiled.c", *loops)]
+        library = TOOLCHAINS[toolchain].compile_shared(files, written / "compiled.so", flags, [written])
         return Compiled(
             library,
             data.name,
@@ -108,11 +142,6 @@ def compile(
             data.work_len,
             input_variance,
         )
-
-
-def _build(folder: Path, toolchain: Toolchain, flags: Sequence[str]) -> Path:
-    sources = [folder / "compiled.c", folder / "batch.c"]
-    return toolchain.compile_shared(sources, folder / "compiled.so", flags, [folder])
 
 
 def _pointer(array: Floats) -> Any:

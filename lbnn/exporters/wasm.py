@@ -1,7 +1,8 @@
 """The generated C as a WebAssembly module of a few kilobytes, so that a web page can run the very code of the device.
 
-It exports `predict()` and the addresses of `input`, `mean` and `variance` in its `memory`. zig compiles it, without
-any C library.
+It exports `predict()` and the addresses of `input`, `mean` and `variance` in its `memory`. Of a network with a head the
+means are probabilities, and `decided` has entropy, mutual information and whether it is unsure. zig compiles it,
+without any C library.
 """
 
 from __future__ import annotations
@@ -24,10 +25,27 @@ int predict(void)
     return (int)model_predict(input, mean, variance, work);
 }
 """
+CLASSES_MAIN = """\
+#include "model.h"
+
+float input[MODEL_INPUT_LEN], mean[MODEL_OUTPUT_LEN], variance[MODEL_OUTPUT_LEN], decided[3];
+static float work[MODEL_WORK_LEN];
+
+int predict(void)
+{
+    model_decision decision = {0};
+    const int status = (int)model_classify(input, mean, &decision, work);
+    decided[0] = decision.entropy;
+    decided[1] = decision.mutual_information;
+    decided[2] = (float)decision.unsure;
+    return status;
+}
+"""
 EXPORTS = ("predict", "input", "mean", "variance")
+CLASSES_EXPORTS = (*EXPORTS, "decided")
 FLAGS = (
     *("-target", "wasm32-freestanding", "-ffreestanding", "-mbulk-memory", "-nostdlib", "-Oz"),
-    *("-Wl,--no-entry", "-Wl,--strip-all", *(f"-Wl,--export={name}" for name in EXPORTS)),
+    *("-Wl,--no-entry", "-Wl,--strip-all"),
 )
 
 
@@ -39,7 +57,9 @@ def missing() -> str:
 def compile_wasm(model: Model) -> bytes:
     """The bytes of the module."""
     with temporary_folder() as temporary:
-        folder = fill_folder(temporary / "c", {**generate(model, COptions(name="model")), "main.c": MAIN})
+        main, names = (MAIN, EXPORTS) if model.graph.head is None else (CLASSES_MAIN, CLASSES_EXPORTS)
+        folder = fill_folder(temporary / "c", {**generate(model, COptions(name="model")), "main.c": main})
+        flags = (*FLAGS, *(f"-Wl,--export={name}" for name in names))
         sources = [folder / "model.c", folder / "main.c"]
         out = temporary / "model.wasm"
-        return TOOLCHAINS["zig"].compile(sources, out, FLAGS, [folder, targets_folder() / "freestanding"]).read_bytes()
+        return TOOLCHAINS["zig"].compile(sources, out, flags, [folder, targets_folder() / "freestanding"]).read_bytes()

@@ -57,7 +57,7 @@ def costliest(graph: Graph, values: Mapping[str, Signal32], part: int, element: 
 
     def cost(rounded: Node) -> float:
         error = _carried(nodes, values, own, rounded.name)[graph.output]
-        parts = error if isinstance(error, Moments) else (error, np.zeros_like(error))
+        parts = tuple(error) if isinstance(error, Moments) else (error, np.zeros_like(error))
         return float(parts[part].flat[element])
 
     return max(nodes, key=cost)

@@ -13,6 +13,7 @@ from lbnn.base.moments import Moments
 from lbnn.graph import Node
 from lbnn.graph import rounding_tails as tails
 from lbnn.graph.reference import NUMPY
+from lbnn.graph.rounding_moved import pooled_together
 from lbnn.graph.rounding_parts import LEAST, UNIT, ErrorRule, Signal32, both_errors, each_part, growth, mean_part
 from lbnn.graph.rounding_piecewise import piecewise_error, piecewise_point_error
 from lbnn.ops import ConvGeometry
@@ -130,6 +131,8 @@ RULES: dict[str, ErrorRule] = {
     "linear": _weighted,
     "conv": _weighted,
     "avg_pool": _pooled,
+    "avg_pool_point": _pooled,
+    "avg_pool_correlated": pooled_together,
     "leaky_relu": tails.leaky_relu_error,
     "leaky_relu_point": tails.leaky_relu_point_error,
     "leaky_relu_clamped": tails.clamped_error,

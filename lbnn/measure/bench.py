@@ -140,7 +140,7 @@ BENCH_COLUMNS = ("backend", "instructions", "plain", "flash", "RAM", *TIME_COLUM
 def show_bench(bench: Bench, lacking: Mapping[str, str], title: str) -> None:
     """The table, what Monte Carlo would need, and what is missing."""
     print_table(BENCH_COLUMNS, [_cells(row) for row in bench.rows], title)
-    print("plain: instructions of the same network without variances, by the same kernels")
+    print("plain: instructions of the same network without variances and head, by the same kernels")
     print(f"time: of one prediction, and its ratio to onnxruntime's; batches of {TIMED_BATCH} on one thread")
     if bench.sampling:
         print(_sampling_text(bench, bench.sampling))
@@ -175,12 +175,16 @@ def sampled_cost(bench: Bench) -> float | None:
     return bench.sampling.passes / factors[0] if bench.sampling and factors else None
 
 
+def _least(row: LayerCost) -> tuple[str, str]:
+    return (thousands(row.minimum), f"{row.ratio:.2f}") if row.minimum else ("-", "-")
+
+
 def show_layers(bench: Bench) -> None:
     """Instructions a layer, the fewest its arithmetic needs, and the ratio."""
     if not bench.layers:
         raise LbnnError(f"layers are counted on a Cortex-M4F: --backends {' or '.join(REFERENCE_DEVICES)}")
     rows = [
-        [row.layer, row.op, row.shape, thousands(row.instructions), thousands(row.minimum), f"{row.ratio:.2f}"]
+        [row.layer, row.op, row.shape, thousands(row.instructions), *_least(row)]
         for row in (*bench.layers, total(bench.layers))
     ]
     columns = ("layer", "operator", "shape", "instructions", "minimum", "ratio")

@@ -8,13 +8,13 @@ from statistics import NormalDist
 from typing import Any
 
 import torch
-from scipy import stats
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import refuse_unwritable
 from lbnn.base.moments import Moments
+from lbnn.measure.class_calibrating import calibrate_network, likely_coverage
 from lbnn.measure.evaluation import table_for
-from lbnn.measure.labels import refuse_classes, target_names
+from lbnn.measure.labels import refuse_labels, target_names
 from lbnn.model.file import load, read_model, save
 from lbnn.train.calibration import KEY, Calibration, calibrate
 from lbnn.train.csvfile import CsvFormat
@@ -37,16 +37,18 @@ def calibrate_file(
     if out is not None:
         refuse_unwritable(out, force)
     model = read_model(path)
-    refuse_classes(model, "calibrate")
+    refuse_labels(model, "calibrate")
     table = table_for(model, data, target, form)
     if _is_training_data(model.metadata, data):
         raise LbnnError(f"{data} is what {path} was trained on; calibrate with rows that it has not seen")
     network, seen = load(path).eval(), torch.from_numpy(table.y)
+    if model.graph.head is not None:
+        return calibrate_network(network, table, out or path, level, false_alarms, say)
     raw = predict_in_parts(network, torch.from_numpy(table.x))
     found = calibrate(Moments(raw.mean.reshape(seen.shape), raw.var.reshape(seen.shape)), seen, level, false_alarms)
     written = save(network, out or path, metadata={**network.metadata, KEY: found.as_dict()})
     say("\n".join([*table.notes, *_lines(found, target_names(model)), str(written)]))
-    return {**found.as_dict(), "likely_coverage": list(likely_coverage(found)), "file": str(written)}
+    return {**found.as_dict(), "likely_coverage": list(likely_coverage(found.rows, found.level)), "file": str(written)}
 
 
 def _is_training_data(metadata: Any, data: Path) -> bool:
@@ -54,16 +56,9 @@ def _is_training_data(metadata: Any, data: Path) -> bool:
     return trained is not None and trained == file_sha256(data)
 
 
-def likely_coverage(found: Calibration) -> tuple[float, float]:
-    """Between which shares the true coverage lies for 19 of 20 sets of so many rows: it is Beta(k, n + 1 - k)."""
-    rank = round((found.rows + 1) * found.level + 0.5 - 1e-9)
-    low, high = stats.beta.ppf((0.025, 0.975), rank, found.rows + 1 - rank)
-    return float(low), float(high)
-
-
 def _lines(found: Calibration, targets: tuple[str, ...]) -> list[str]:
     gaussian = NormalDist().inv_cdf(0.5 + found.level / 2)
-    low, high = likely_coverage(found)
+    low, high = likely_coverage(found.rows, found.level)
     lines = [
         f"{name}: {found.level:.4g} interval mean ± {factor:.3f} sd (a Gaussian's is ± {gaussian:.3f}), "
         f"variance {scale:.3g} times the predicted, unsure above sd {limit:.4g}"

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from markupsafe import Markup
 
+from lbnn.base.classes import Classes
 from lbnn.base.moments import Moments
 from lbnn.measure.live import BEYOND, MOST_POINTS
-from lbnn.train import plots
+from lbnn.train import class_plots, plots
 from lbnn.train.recipe import predict_in_parts
 
 
@@ -43,6 +44,16 @@ def draw_predictions(
         axes.set(xlabel=plots.literal(inputs[0]), ylabel=plots.literal(targets[0]))
         drawn.insert(0, axes.get_figure())
     return tuple(inline_svg(figure, number) for number, figure in enumerate(drawn))
+
+
+def draw_classes(predicted: Classes[torch.Tensor], target: torch.Tensor, names: Sequence[str]) -> tuple[Markup, ...]:
+    """Reliability, risk against coverage, and what is taken for what."""
+    drawn = [
+        class_plots.reliability_diagram(predicted, target),
+        class_plots.risk_coverage_curve(predicted, target),
+        class_plots.confusion_matrix(predicted, target, names=names),
+    ]
+    return tuple(inline_svg(axes.get_figure(), number) for number, axes in enumerate(drawn))
 
 
 # Colours of lbnn.train.plots as variables of the page, which differ in light and dark.

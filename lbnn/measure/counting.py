@@ -10,14 +10,17 @@ from lbnn.base.temporary import temporary_folder
 from lbnn.device import callgrind
 from lbnn.device.compilers import DEFAULT_FLAGS, CompileError
 from lbnn.device.devices import DEVICES, run_model
+from lbnn.device.generated import GeneratedModel
+from lbnn.device.results import DeviceResult
 from lbnn.exporters.c import COptions, footprint, lower
 from lbnn.exporters.c.folder import write_program
+from lbnn.exporters.c.program import Program
 from lbnn.measure import peers
 from lbnn.measure.backends import BACKENDS
 from lbnn.measure.cost import Cost
 from lbnn.measure.device_backend import device_cost
 from lbnn.measure.host_times import HERE, HOST_FLAGS, host_toolchain
-from lbnn.measure.layers import LayerCost, layer_costs
+from lbnn.measure.layers import LayerCost, head_cost, layer_costs
 from lbnn.measure.subject import COUNTED, NAME, Subject, ordinary_inputs
 from lbnn.model.file import Model
 
@@ -54,15 +57,18 @@ def count_backend(name: str, subject: Subject, asked: bool) -> Counted | None:
 def _count_here(name: str, subject: Subject) -> Counted:
     if name not in DEVICES or not callgrind.available():
         return Counted("", Cost())
-    count = partial(callgrind.count, host_toolchain(name), subject.generated, subject.few)
-    return Counted("", Cost(count(HOST_FLAGS)), Cost(count((*HOST_FLAGS, PLAIN_FLAG))))
+    count = partial(callgrind.count, host_toolchain(name), inputs=subject.few)
+    whole = count(model=subject.called, flags=HOST_FLAGS)
+    return Counted("", Cost(whole), Cost(count(model=subject.generated, flags=(*HOST_FLAGS, PLAIN_FLAG))))
 
 
 def _emulate(name: str, subject: Subject) -> Counted:
     profile = name in REFERENCE_DEVICES
-    run = partial(run_model, name, subject.generated, subject.few)
-    result, plain = run(flags=DEVICE_FLAGS, profile=profile), run(flags=(*DEVICE_FLAGS, PLAIN_FLAG))
-    layers = layer_costs(subject.program, subject.generated.source, result) if profile else ()
+    result = predicted = run_model(name, subject.generated, subject.few, flags=DEVICE_FLAGS, profile=profile)
+    if subject.called.classifies:
+        result = run_model(name, subject.called, subject.few, flags=DEVICE_FLAGS)
+    plain = run_model(name, subject.generated, subject.few, flags=(*DEVICE_FLAGS, PLAIN_FLAG))
+    layers = _layers(subject.program, subject.generated, predicted, result) if profile else ()
     weight_bytes = footprint(subject.program).weight_bytes
     return Counted(
         FLAGS_TEXT,
@@ -70,6 +76,13 @@ def _emulate(name: str, subject: Subject) -> Counted:
         _means_alone(device_cost(plain, weight_bytes)),
         layers,
     )
+
+
+def _layers(
+    program: Program, generated: GeneratedModel, predicted: DeviceResult, result: DeviceResult
+) -> tuple[LayerCost, ...]:
+    *layers, checks = layer_costs(program, generated.source, predicted)
+    return (*layers, *head_cost(program, predicted, result), checks)
 
 
 def _means_alone(cost: Cost) -> Cost:
@@ -89,7 +102,9 @@ def reference_layer_costs(model: Model) -> tuple[LayerCost, ...]:
     with temporary_folder() as folder:
         generated = write_program(program, model, options, folder / "c")
         try:
-            result = run_model(device, generated, inputs, flags=DEVICE_FLAGS, profile=True)
+            predicted = run_model(device, generated, inputs, flags=DEVICE_FLAGS, profile=True)
+            called = replace(generated, classifies=program.graph.head is not None)
+            result = run_model(device, called, inputs, flags=DEVICE_FLAGS) if called.classifies else predicted
         except LbnnError:
             return ()
-        return layer_costs(program, generated.source, result)
+        return _layers(program, generated, predicted, result)

@@ -60,7 +60,8 @@ def _fastbnns(subject: Subject) -> Binder:
 
 def _compiled(name: str, subject: Subject) -> Binder:
     compiled = compile(subject.model, flags=HOST_FLAGS, toolchain=host_toolchain(name).name)
-    return lambda inputs: (" ".join(HOST_FLAGS), clock(compiled.bind(inputs)))
+    bind = compiled.bind if subject.model.graph.head is None else compiled.bind_classify
+    return lambda inputs: (" ".join(HOST_FLAGS), clock(bind(inputs)))
 
 
 HERE: dict[str, Callable[[Subject], Binder]] = {

@@ -14,7 +14,10 @@ from lbnn.exporters.c.program import Program
 from lbnn.graph import Graph, Node
 from lbnn.graph.plan import Plan
 from lbnn.measure import parts
+from lbnn.measure.labels import class_names_of, tells_one_class
 from lbnn.model.file import Model
+from lbnn.ops.heads import find_head
+from lbnn.train.listing import shortened
 
 PART_COLUMNS = ("part", "core", "FPU", "status", "flash left", "RAM left", "note")
 
@@ -75,6 +78,7 @@ class Inspection:
             "work_bytes": need.work_bytes,
             "work_bytes_lower_bound": self.least_work_bytes,
             "head": self.graph.head,
+            "classes": None if self.graph.head is None else list(class_names_of(self.model)),
             "layers": [asdict(layer) for layer in self.layers],
             "parts": [found.as_plain() for found in parts.fits(need)],
         }
@@ -102,7 +106,9 @@ def show_inspection(found: Inspection) -> None:
     title = f"{found.model.name}: input {found.graph.input}, sha256 {found.model.sha256[:12]}"
     print_table(("layer", "operator", "output", "Gaussians", "MACs"), [*rows, totals], title)
     if found.graph.head is not None:
-        print(f"head:  {found.graph.head}, which makes classes of the output")
+        names = class_names_of(found.model)
+        what = f"{len(names)} classes" if tells_one_class(found.model) else f"{len(names)} labels"
+        print(f"head:  {find_head(found.graph.head).title} ({found.graph.head}), {what}: {shortened(names)}")
     need, bound = found.footprint, kilobytes(found.least_work_bytes)
     print(f"flash: {kilobytes(need.weight_bytes)} of weights and at most {kilobytes(need.code_bytes)} of code")
     print(f"RAM:   {kilobytes(need.work_bytes)} of work buffer (at least {bound})")

@@ -11,11 +11,17 @@ import numpy as np
 from lbnn.base.errors import LbnnError
 from lbnn.model.file import Model
 from lbnn.model.inputs import input_scale, trained_range
+from lbnn.train.about import trained_classes
 from lbnn.train.table import Table
 
 
 def _size(value: Any) -> int:
     return math.prod(value.shape)
+
+
+def output_size(model: Model) -> int:
+    """Numbers that a model gives for a row."""
+    return _size(model.graph.values[model.graph.output])
 
 
 def input_names(model: Model) -> tuple[str, ...]:
@@ -25,7 +31,7 @@ def input_names(model: Model) -> tuple[str, ...]:
 
 def target_names(model: Model) -> tuple[str, ...]:
     """The name of each output, or y0, y1, ... where the file does not name them."""
-    return _names(model, "targets", _size(model.graph.values[model.graph.output]))
+    return _names(model, "targets", output_size(model))
 
 
 def _names(model: Model, key: str, count: int) -> tuple[str, ...]:
@@ -56,7 +62,8 @@ def trained_scores(metadata: Mapping[str, Any]) -> dict[str, str]:
     test = test if isinstance(test, dict) else {}
     coverage = test.get("coverage")
     coverage = coverage if isinstance(coverage, dict) else {}
-    scores = {"test rows": test.get("rows"), "NLL": test.get("nll"), "RMSE": test.get("rmse")}
+    keys = {"test rows": "rows", "accuracy": "accuracy", "NLL": "nll", "RMSE": "rmse", "Brier": "brier", "ECE": "ece"}
+    scores = {name: test.get(key) for name, key in keys.items()}
     shown = {name: f"{value:.4g}" for name, value in scores.items() if isinstance(value, (int, float))}
     covered = {f"{k} interval covers": percent(v) for k, v in coverage.items() if isinstance(v, (int, float))}
     return {**shown, **covered}
@@ -67,7 +74,17 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def refuse_classes(model: Model, command: str) -> None:
-    """Refuses a model with a head where only means and variances of a target are understood."""
-    if model.graph.head is not None:
-        raise LbnnError(f"{model.name} gives classes, which lbnn {command} does not know; call what lbnn.load gives")
+def class_names_of(model: Model) -> tuple[str, ...]:
+    """The name of each class or label of a network with a head; a single label tells two classes apart."""
+    return trained_classes(model.metadata, max(2, output_size(model)))
+
+
+def tells_one_class(model: Model) -> bool:
+    """Whether a row is of one class: of several labels any may hold."""
+    return model.graph.head != "sigmoid" or output_size(model) == 1
+
+
+def refuse_labels(model: Model, command: str) -> None:
+    """Refuses a network whose rows may have several labels, which a column of a file does not hold."""
+    if not tells_one_class(model):
+        raise LbnnError(f"{model.name} gives labels of which several may hold; lbnn {command} knows one class a row")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from lbnn.device.results import DeviceResult
 from lbnn.exporters.c.program import Program
@@ -25,8 +28,8 @@ class LayerCost:
 
     @property
     def ratio(self) -> float:
-        """How many times the minimum."""
-        return self.instructions / self.minimum
+        """How many times the minimum; not a number for a head, of which there is none."""
+        return self.instructions / self.minimum if self.minimum else math.nan
 
 
 def layer_costs(program: Program, source: Path, result: DeviceResult) -> tuple[LayerCost, ...]:
@@ -40,6 +43,14 @@ def layer_costs(program: Program, source: Path, result: DeviceResult) -> tuple[L
     ]
     checked = 2 * program.input_len + 8 * program.output_len  # a load and a test; a copy of outputs
     return (*layers, LayerCost("checks", "", "", round(spent[""] / count), checked))
+
+
+def head_cost(program: Program, predicted: DeviceResult, classified: DeviceResult) -> tuple[LayerCost, ...]:
+    """What NAME_classify costs more than NAME_predict on the same inputs; nothing without a head."""
+    if program.graph.head is None or classified.instructions is None or predicted.instructions is None:
+        return ()
+    more = round(float(np.mean(classified.instructions)) - float(np.mean(predicted.instructions)))
+    return (LayerCost("head", program.graph.head, f"{program.output_len}", more, 0),)
 
 
 def _by_layer(lines: Mapping[int, int], owners: Mapping[int, str]) -> Counter[str]:

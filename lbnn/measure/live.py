@@ -13,7 +13,7 @@ import numpy as np
 from lbnn.exporters import wasm
 from lbnn.measure.labels import input_range
 from lbnn.model.file import Model
-from lbnn.train.regression import trained_columns
+from lbnn.train.about import trained_columns
 from lbnn.train.table import Table
 
 MOST_LIVE_INPUTS = 6
@@ -34,7 +34,8 @@ def live_data(model: Model, inputs: Sequence[str], targets: Sequence[str], table
         "inputs": [_live_input(i, name, *ends) for i, (name, ends) in ranges if i not in chosen],
         "choices": choices,
         "outputs": list(targets),
-        "points": _points(table) if table is not None and len(inputs) == 1 else [],
+        "points": _points(table) if table is not None and len(inputs) == 1 and model.graph.head is None else [],
+        "head": model.graph.head,
     }
     return re.sub(r"[<>&]", lambda m: f"\\u{ord(m[0]):04x}", json.dumps(data))
 

@@ -26,6 +26,7 @@ from lbnn.measure.layers import LayerCost
 from lbnn.measure.parity import FLOAT32_TOLERANCE, Verdict
 from lbnn.model.file import Model
 from lbnn.train.calibration import Calibration
+from lbnn.train.class_calibration import ClassCalibration
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Report:
     evaluated: Evaluated | None
     trained: Mapping[str, str]
     calibration: Calibration | None
+    classes: tuple[str, ...]
+    class_calibration: ClassCalibration | None
     live: str | None
     live_missing: str
     c_name: str

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -19,19 +16,17 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.files import growing_file, refuse_unwritable
 from lbnn.base.moments import Moments
 from lbnn.base.terminal import share_bar
-from lbnn.measure.backends import BACKENDS, choose_backends
-from lbnn.measure.labels import refuse_classes, target_names
-from lbnn.measure.samples import Samples
+from lbnn.measure.backends import choose_backends
+from lbnn.measure.class_prediction import predict_classes
+from lbnn.measure.data_rows import check_row_shape, csv_rows, number_cell, outside_range, run_parts
+from lbnn.measure.labels import output_size, target_names
 from lbnn.model.file import Model, read_model
-from lbnn.model.inputs import trained_range
 from lbnn.train import metrics
+from lbnn.train.about import trained_columns, trained_targets
 from lbnn.train.calibration import LEVEL, Calibration, read_calibration
 from lbnn.train.csvfile import CsvFormat
 from lbnn.train.newrows import RowReader
-from lbnn.train.regression import trained_columns, trained_targets
 from lbnn.train.table import NewRows
-
-ROWS_IN_A_STEP = 4096
 
 
 @dataclass(frozen=True)
@@ -63,31 +58,22 @@ def predict_file(
     refuse_unwritable(out, force)
     choose_backends([backend], "predict")
     model = read_model(path)
-    refuse_classes(model, "predict")
+    if model.graph.head is not None:
+        return predict_classes(model, data, out, backend, level, force, form, say)
     reader = RowReader(data, trained_columns(model.metadata), trained_targets(model.metadata), form)
-    calibration = read_calibration(model.metadata, _outputs(model))
+    calibration = read_calibration(model.metadata, output_size(model))
     level, totals = _level(level, calibration), Totals()
     with growing_file(out, force) as add, share_bar(backend) as show:
         for rows in reader:
-            _check_shape(data, model, rows)
+            check_row_shape(data, model, rows)
             moments = run_rows(model, rows.x, backend, lambda part: show(part * reader.share))
             predicted = _told(model, rows, moments, level, calibration)
-            add(_csv(predicted, rows, target_names(model), header=not totals.chunks))
+            add(csv_rows(_columns(predicted, target_names(model)), rows.whole, header=not totals.chunks))
             totals.add(predicted, _scores(predicted, moments, rows, bool(model.metadata.get("log_target"))))
     found = {"rows": reader.rows, "predicted": reader.whole, "level": level, "calibrated": calibration is not None}
     found |= totals.scores
     say("\n".join([*reader.notes, *_lines(found, totals), str(out)]))
     return {**found, "file": str(out)}
-
-
-def _check_shape(data: Path, model: Model, rows: NewRows) -> None:
-    shape = model.graph.input.shape
-    if rows.x.shape[1:] != shape:
-        raise LbnnError(f"{data} has inputs of shape {rows.x.shape[1:]} a row; {model.name} takes {shape}")
-
-
-def _outputs(model: Model) -> int:
-    return math.prod(model.graph.values[model.graph.output].shape)
 
 
 def _level(asked: float | None, calibration: Calibration | None) -> float:
@@ -100,14 +86,13 @@ def _level(asked: float | None, calibration: Calibration | None) -> float:
 
 def run_rows(model: Model, x: Floats, backend: str, show: Callable[[float], None]) -> Moments[Floats]:
     """The moments [n, outputs] that a backend gives for rows; tells which share of them is done."""
-    count = len(x) if backend not in ("torch", "onnx") else ROWS_IN_A_STEP  # a device is compiled for at every call
-    means, variances = [np.empty((0, _outputs(model)), np.float32)], [np.empty((0, _outputs(model)), np.float32)]
-    for start in range(0, len(x), max(1, count)):
-        part = x[start : start + count]
-        outcome = BACKENDS[backend].run(model, Samples(part, None, ("row",) * len(part)))
-        means.append(np.asarray(outcome.mean, np.float32).reshape(len(part), -1))
-        variances.append(np.asarray(outcome.var, np.float32).reshape(len(part), -1))
-        show(min(1.0, (start + count) / len(x)))
+    means, variances = (
+        [np.empty((0, output_size(model)), np.float32)],
+        [np.empty((0, output_size(model)), np.float32)],
+    )
+    for outcome in run_parts(model, x, backend, show):
+        means.append(np.asarray(outcome.mean, np.float32).reshape(len(outcome.mean), -1))
+        variances.append(np.asarray(outcome.var, np.float32).reshape(len(outcome.var), -1))
     return Moments(np.concatenate(means), np.concatenate(variances))
 
 
@@ -115,16 +100,12 @@ def _told(
     model: Model, rows: NewRows, moments: Moments[Floats], level: float, calibration: Calibration | None
 ) -> Predicted:
     tensors = Moments(*(torch.from_numpy(part.astype(np.float64)) for part in moments))
-    if calibration is None:
-        half = tensors.std * NormalDist().inv_cdf(0.5 + level / 2)
-        low, high = tensors.mean - half, tensors.mean + half
-    else:
-        low, high = calibration.interval(tensors)
-    mean, sd = tensors.mean, tensors.std
+    low, high = tensors.interval(level) if calibration is None else calibration.interval(tensors)
+    mean, sd = tensors.mean, tensors.sd
     if model.metadata.get("log_target"):
         mean, sd, low, high = *_lognormal(tensors), low.exp(), high.exp()
     unsure = None if calibration is None else calibration.is_unsure(tensors).numpy()
-    return Predicted(mean.numpy(), sd.numpy(), low.numpy(), high.numpy(), unsure, _outside(model, rows.x))
+    return Predicted(mean.numpy(), sd.numpy(), low.numpy(), high.numpy(), unsure, outside_range(model, rows.x))
 
 
 def _lognormal(moments: Moments[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -133,43 +114,16 @@ def _lognormal(moments: Moments[torch.Tensor]) -> tuple[torch.Tensor, torch.Tens
     return mean, mean * torch.expm1(moments.var).sqrt()
 
 
-def _outside(model: Model, x: Floats) -> Any | None:
-    """How many inputs of each row lie outside of what the model was trained on."""
-    given = trained_range(model.metadata, model.graph.input.shape[0])
-    if given is None:
-        return None
-    low, high = given
-    flat = x.reshape(len(x), len(low), math.prod(x.shape[2:]))  # there may be no row to tell the last axis
-    return ((flat < low[:, None]) | (flat > high[:, None])).sum(axis=(1, 2))
-
-
-def _csv(predicted: Predicted, rows: NewRows, targets: Sequence[str], header: bool) -> str:
-    columns = _columns(predicted, targets)
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    if header:
-        writer.writerow(columns)
-    cells = iter(zip(*columns.values(), strict=True))
-    empty = [""] * len(columns)
-    writer.writerows(next(cells) if here else empty for here in rows.whole)
-    return buffer.getvalue()
-
-
 def _columns(predicted: Predicted, targets: Sequence[str]) -> dict[str, list[str]]:
     """mean, sd, low, high of each target, with its name in front where there are several; then the flags."""
     kinds = ("mean", "sd", "low", "high")
     named = {
-        kind if len(targets) == 1 else f"{target}_{kind}": [_cell(v) for v in getattr(predicted, kind)[:, i]]
+        kind if len(targets) == 1 else f"{target}_{kind}": [number_cell(v) for v in getattr(predicted, kind)[:, i]]
         for i, target in enumerate(targets)
         for kind in kinds
     }
     flags = {"unsure": predicted.unsure, "out_of_range": predicted.out_of_range}
     return named | {key: [str(int(v)) for v in values] for key, values in flags.items() if values is not None}
-
-
-def _cell(value: float) -> str:
-    """Enough digits for every float32; nothing where the backend gave no number."""
-    return f"{value:.9g}" if math.isfinite(value) else ""
 
 
 def _scores(predicted: Predicted, moments: Moments[Floats], rows: NewRows, logarithms: bool) -> dict[str, Any]:

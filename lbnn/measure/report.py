@@ -21,7 +21,7 @@ from lbnn.measure.backends import choose_backends
 from lbnn.measure.counting import reference_layer_costs
 from lbnn.measure.evaluation import score_on_data, table_for
 from lbnn.measure.inspection import inspect_model
-from lbnn.measure.labels import input_names, refuse_classes, target_names, trained_scores
+from lbnn.measure.labels import class_names_of, input_names, output_size, refuse_labels, target_names, trained_scores
 from lbnn.measure.live import MOST_LIVE_INPUTS, live_data
 from lbnn.measure.page import Report, render_page
 from lbnn.measure.parity import FLOAT32_TOLERANCE
@@ -29,6 +29,7 @@ from lbnn.measure.samples import draw_samples
 from lbnn.measure.verify import verify_backends
 from lbnn.model.file import Model, read_model
 from lbnn.train.calibration import read_calibration
+from lbnn.train.class_calibration import read_class_calibration
 from lbnn.train.table import Table
 
 
@@ -47,7 +48,8 @@ def write_report(
         raise LbnnError("--target names a column of --data; give both")
     names, left_out = choose_backends(backends, "report")
     model = read_model(path)
-    refuse_classes(model, "report")
+    if data is not None:
+        refuse_labels(model, "report --data")
     table = None if data is None else table_for(model, data, target)
     return write_file(out, render_page(gather(path, model, table, data, names, left_out, samples)), force)
 
@@ -65,7 +67,8 @@ def gather(
     left_out = dict(left_out)
     rows = verify_backends(model, draw_samples(model, samples, 0), backends, FLOAT32_TOLERANCE, left_out)
     inspected = inspect_model(model)
-    inputs, targets = input_names(model), target_names(model)
+    classes = () if model.graph.head is None else class_names_of(model)
+    inputs, targets = input_names(model), classes[-output_size(model) :] if classes else target_names(model)
     live = None if wasm.missing() or len(inputs) > MOST_LIVE_INPUTS else live_data(model, inputs, targets, table)
     return Report(
         model=model,
@@ -79,7 +82,9 @@ def gather(
         fits=tuple(parts.fits(inspected.footprint)),
         evaluated=None if table is None else score_on_data(path, table, str(data and data.name), inputs, targets),
         trained=trained_scores(model.metadata),
-        calibration=read_calibration(model.metadata, len(targets)),
+        calibration=None if classes else read_calibration(model.metadata, len(targets)),
+        classes=classes,
+        class_calibration=read_class_calibration(model.metadata) if classes else None,
         live=live,
         live_missing=wasm.missing() if len(inputs) <= MOST_LIVE_INPUTS else "",
         c_name=identifier(model.name),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,11 @@ class Subject:
     program: Program
     generated: GeneratedModel
     inputs: Floats
+
+    @property
+    def called(self) -> GeneratedModel:
+        """The same by what a user calls: of a network with a head NAME_classify."""
+        return replace(self.generated, classifies=self.program.graph.head is not None)
 
     @cached_property
     def onnx(self) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from lbnn.graph import INPUT
-from lbnn.nn.base import Layer, Signal
+from lbnn.nn.base import Layer, Recording, Signal
 from lbnn.nn.heads import build_head
 from lbnn.ops import Shape
 
@@ -52,8 +52,8 @@ class Network(nn.Module):
     def _call(self, step: Step, x: Signal, inputs: list[Signal]) -> Signal:
         """One step; a layer without inputs (a constant) is told the batch by `x`."""
         layer = self.layers[step.layer]
-        if hasattr(x, "record_layer"):
-            return x.record_layer(layer, inputs, step.name)
+        if isinstance(x, Recording):
+            return x.record_layer(layer, inputs, step.name)  # type: ignore[arg-type]
         return layer(*(inputs or [x]))
 
     def __getitem__(self, name: str) -> Layer:

@@ -16,7 +16,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph, GraphBuilder
 from lbnn.model.params import parameters
-from lbnn.nn.base import Layer
+from lbnn.nn.base import Layer, Recording
 from lbnn.nn.wrapped import unwrap
 from lbnn.ops import Shape
 from lbnn.ops.heads import find_head
@@ -161,7 +161,7 @@ def _instead(kind: type) -> str:
     return f"lbnn.nn has {', '.join(name for name in bnn.__all__ if name[0].isupper() and 'Layer' not in name)}"
 
 
-class Proxy:
+class Proxy(Recording):
     """Stands for a value of the graph while `forward` runs. It can do what Moments can."""
 
     def __init__(self, tracer: Tracer, name: str) -> None:
@@ -260,7 +260,7 @@ class Proxy:
 
 
 @dataclass(frozen=True)
-class Headed:
+class Headed(Recording):
     """Stands for the Classes of a head: the end of `forward`, which can return it and do nothing else."""
 
     source: Proxy
@@ -275,6 +275,7 @@ class Headed:
         self.source.tracer.refuse("a head must be the last thing that forward does; return what it gives")
 
     __iter__ = __getitem__ = __add__ = __mul__ = __len__ = _end
+    record_layer = record_head = _end  # type: ignore[assignment]
 
 
 def _flat(values: Sequence[Any]) -> Iterator[Any]:

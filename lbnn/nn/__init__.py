@@ -9,6 +9,7 @@ from lbnn.nn.piecewise import Clamp, Hardsigmoid, Hardtanh, Piecewise, PReLU, Re
 from lbnn.nn.pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d
 from lbnn.nn.scaling import Affine, BatchNorm, BatchNorm1d, BatchNorm2d, Standardize
 from lbnn.nn.structure import Add, Concat, Constant, Flatten, ZeroPad1d, ZeroPad2d, cat
+from lbnn.nn.trees import take_apart_by_iteration
 from lbnn.nn.weighted import Conv1d, Conv2d, Linear
 
 __all__ = [
@@ -48,3 +49,5 @@ __all__ = [
     "ZeroPad2d",
     "cat",
 ]
+
+take_apart_by_iteration()

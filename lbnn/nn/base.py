@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -14,11 +15,25 @@ from torch import Tensor, nn
 from lbnn import ops
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
+from lbnn.nn.symbolic import fx_call, fx_tracer
 from lbnn.ops import Shape
 from lbnn.ops.torch import compute
+from lbnn.ops.traced import is_traced
 
 Signal = Any
 """What flows between layers: a Tensor (known values), Moments, or the proxy of a trace."""
+
+
+class Recording:
+    """Stands for a value while a network is traced: a layer that meets one is written down instead of computed."""
+
+    def record_layer(self, layer: Layer, inputs: Any, name: str | None = None) -> Any:
+        """What a layer calls; `name` is for one without a path of its own."""
+        raise NotImplementedError
+
+    def record_head(self, head: str) -> Any:
+        """What a head calls."""
+        raise NotImplementedError
 
 
 class Layer(nn.Module):
@@ -61,12 +76,29 @@ class Layer(nn.Module):
         return self.op
 
     def forward(self, *inputs: Signal) -> Signal:
-        """Applies the operator."""
+        """Applies the operator, or writes the call down where a network is traced."""
+        tracer = fx_tracer(inputs)
+        if tracer is not None:
+            return self._fx_node(tracer, inputs)
         for x in inputs:
-            if hasattr(x, "record_layer"):
-                return x.record_layer(self, inputs)
+            if isinstance(x, Recording):
+                return x.record_layer(self, inputs if ops.find(self.op_name()).arity != 0 else ())
+        return self.run(*inputs)
+
+    def run(self, *inputs: Signal) -> Signal:
+        """Computes; a layer that does not always do what its operator does overrides it."""
         shapes = [_shape_of(self, x) for x in inputs]
         return apply(self.op_name(), inputs, self.op_params(), self.attrs(*shapes), shapes)
+
+    def accept(self, x: Tensor) -> None:
+        """Refuses numbers that the layer can't compute with."""
+
+    def _fx_node(self, tracer: Any, inputs: tuple[Signal, ...]) -> Signal:
+        out = fx_call(tracer, self, inputs)
+        op = ops.find(self.op_name())
+        if op.point_form and not any(isinstance(x, Moments) for x in inputs):
+            op = ops.find(op.point_form)
+        return out if op.point_output else Moments(out.mean, out.var)
 
 
 def apply(
@@ -86,7 +118,7 @@ def apply(
     return compute(op, *inputs, **params, **attrs)
 
 
-def _shape_of(layer: nn.Module, x: Any) -> Shape:
+def _shape_of(layer: Layer, x: Any) -> Shape:
     """The shape behind the batch axis, after checks that cost nothing."""
     name = type(layer).__name__
     if isinstance(x, Moments):
@@ -97,7 +129,15 @@ def _shape_of(layer: nn.Module, x: Any) -> Shape:
         raise LbnnError(f"{name}: expected a tensor or lbnn.Moments, got {type(x).__name__}")
     if x.ndim < 2:
         raise LbnnError(f"{name}: input of shape {tuple(x.shape)} has no batch axis; use x[None] for one sample")
-    return tuple(x.shape[1:])
+    layer.accept(x)
+    return tuple(x.shape[1:]) if not is_traced() else _traced_shape(x)
+
+
+def _traced_shape(x: Tensor) -> Shape:
+    """Plain numbers: torch.jit.trace would write down every step that is made with the shape."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tuple(int(extent) for extent in x.shape[1:])
 
 
 class BayesianLayer(Layer):
@@ -146,11 +186,18 @@ class BayesianLayer(Layer):
         if self.bias_mu is not None and self.bias_rho is not None:
             yield "bias", self.bias_mu, self.bias_rho
 
+    def accept(self, x: Tensor) -> None:
+        """Numbers of the weights' own dtype, except where torch converts them by itself."""
+        here, own = x.dtype, self.weight_mu.dtype
+        if here is not own and not torch.is_autocast_enabled(x.device.type):
+            change = f"use x.to({own})" + (", or model.double()" if here is torch.float64 else "")
+            raise LbnnError(f"{type(self).__name__}: the input is {here}, the weights are {own}; {change}")
+
     def op_params(self) -> dict[str, Any]:
         """Weight and bias as Moments; a missing bias is the number zero, known exactly."""
         params = dict(self.given or {name: Moments(mu, variance(rho)) for name, mu, rho in self.named_gaussians()})
         if "bias" not in params:
-            zero = self.weight_mu.new_zeros(())
+            zero = self.weight_mu.new_tensor(0.0) if is_traced() else self.weight_mu.new_zeros(())
             params["bias"] = Moments(zero, zero)
         return params
 

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from lbnn.base.classes import Classes
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
-from lbnn.nn.base import Layer, Signal
+from lbnn.nn.base import Layer, Recording, Signal
+from lbnn.nn.symbolic import fx_call, fx_tracer
 from lbnn.ops.heads import find_head
 from lbnn.ops.torch import TORCH
 
@@ -36,9 +37,12 @@ class ClassHead(nn.Module):
 
     def forward(self, x: Signal) -> Any:
         """Classes of a tensor, Moments or a trace of shape (N, K)."""
-        if hasattr(x, "record_head"):
+        if isinstance(x, Recording):
             return x.record_head(self.head)
-        return x if self.logits_only else class_moments(x, self.head)
+        tracer = fx_tracer((x,))
+        if self.logits_only:
+            return x
+        return class_moments(x, self.head) if tracer is None else _parts(fx_call(tracer, self, (x,)))
 
 
 class SoftmaxHead(ClassHead):
@@ -77,6 +81,12 @@ def class_moments(x: Any, head: str) -> Classes[Tensor]:
     found.check(tuple(logits.mean.shape[1:]))
     wide = logits if logits.mean.dtype in (torch.float32, torch.float64) else Moments(*(p.float() for p in logits))
     return found.formula(TORCH, wide)._replace(logits=logits)
+
+
+def _parts(classes: Any) -> Classes[Any]:
+    """Classes whose fields are nodes of torch.fx's graph."""
+    logits = Moments(classes.logits.mean, classes.logits.var)
+    return Classes(classes.probability, classes.entropy, classes.aleatoric, classes.epistemic, logits)
 
 
 def build_head(name: str) -> ClassHead:

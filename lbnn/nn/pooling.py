@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -13,10 +13,25 @@ from lbnn.nn.weighted import IntOrTuple, per_axis
 from lbnn.ops import Shape
 
 
-class _AvgPool(Layer):
-    """Average pooling over `rank` spatial axes."""
+class AveragePool(Layer):
+    """The elements of a window are independent, as in the paper, or with `correlated` rise and fall together."""
 
     op = "avg_pool"
+    loads: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, correlated: bool) -> None:
+        super().__init__()
+        self.correlated = correlated
+
+    def op_name(self) -> str:
+        """Each rule is an operator of its own."""
+        return "avg_pool_correlated" if self.correlated else "avg_pool"
+
+
+class _AvgPool(AveragePool):
+    """Average pooling over `rank` spatial axes."""
+
+    loads = ("avg_pool",)
     rank: int
 
     def __init__(
@@ -26,8 +41,9 @@ class _AvgPool(Layer):
         padding: IntOrTuple = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
+        correlated: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(correlated)
         self.kernel_size = per_axis(kernel_size, self.rank)
         self.stride = self.kernel_size if stride is None else per_axis(stride, self.rank)
         self.padding = per_axis(padding, self.rank)
@@ -52,7 +68,19 @@ class _AvgPool(Layer):
 
     def extra_repr(self) -> str:
         """As torch prints its own."""
-        return ", ".join(f"{key}={value}" for key, value in self.attrs().items())
+        shown = {**self.attrs(), **({"correlated": True} if self.correlated else {})}
+        return ", ".join(f"{key}={value}" for key, value in shown.items())
+
+
+class _CorrelatedAvgPool(_AvgPool):
+    """What a file names by the operator of the other rule."""
+
+    loads = ("avg_pool_correlated",)
+
+    @classmethod
+    def from_file(cls, attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
+        """The same layers, with that rule."""
+        return super().from_file({**attrs, "correlated": True}, tensors)
 
 
 class AvgPool1d(_AvgPool):
@@ -69,14 +97,11 @@ class AvgPool2d(_AvgPool):
     rank = 2
 
 
-class _GlobalAvgPool(Layer):
+class _GlobalAvgPool(AveragePool):
     """Adaptive average pooling to one element per channel."""
 
-    op = "avg_pool"
-    loads = ()
-
-    def __init__(self, output_size: IntOrTuple = 1) -> None:
-        super().__init__()
+    def __init__(self, output_size: IntOrTuple = 1, correlated: bool = False) -> None:
+        super().__init__(correlated)
         if any(size != 1 for size in (output_size if isinstance(output_size, (tuple, list)) else (output_size,))):
             raise LbnnError(f"output_size must be 1, got {output_size}; use AvgPool for other sizes")
 
@@ -86,6 +111,10 @@ class _GlobalAvgPool(Layer):
         return dict(
             kernel_size=spatial, stride=spatial, padding=(0,) * len(spatial), ceil_mode=False, count_include_pad=True
         )
+
+    def extra_repr(self) -> str:
+        """What is chosen."""
+        return "correlated=True" if self.correlated else ""
 
 
 class AdaptiveAvgPool1d(_GlobalAvgPool):

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from lbnn.base.errors import LbnnError
+from lbnn.base.moments import Moments
 from lbnn.nn.base import Layer, Signal
+from lbnn.nn.symbolic import fx_tracer
 from lbnn.nn.weighted import IntOrTuple, per_axis
 from lbnn.ops import Shape
 
@@ -102,11 +104,9 @@ class Constant(Layer):
         """Any value: that of the file takes its place."""
         return cls(0.0)
 
-    def forward(self, *inputs: Signal) -> Signal:
-        """The value, once for each sample."""
+    def run(self, *inputs: Signal) -> Signal:
+        """As many copies as the batch has samples."""
         (x,) = inputs
-        if hasattr(x, "record_layer"):
-            return x.record_layer(self, ())
         return self.value.expand(x.shape[0], *self.value.shape)
 
 
@@ -118,4 +118,9 @@ class Lift(Layer):
 
 def cat(values: list[Signal] | tuple[Signal, ...], dim: int = 1) -> Signal:
     """`torch.cat` for tensors and Moments."""
-    return Concat(dim)(*values)
+    if fx_tracer(values) is None:
+        return Concat(dim)(*values)
+    if not any(isinstance(value, Moments) for value in values):
+        return torch.cat(list(values), dim)
+    pairs = [tuple(value) if isinstance(value, Moments) else (value, value * 0.0) for value in values]
+    return Moments(*(torch.cat(parts, dim) for parts in zip(*pairs, strict=True)))

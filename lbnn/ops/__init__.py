@@ -1,6 +1,17 @@
 """The operators: one file each, the formula once, for every backend."""
 
-from lbnn.ops import absolute, affine, avg_pool, conv, leaky_relu, linear, piecewise, structure, variance_head
+from lbnn.ops import (
+    absolute,
+    affine,
+    avg_pool,
+    avg_pool_correlated,
+    conv,
+    leaky_relu,
+    linear,
+    piecewise,
+    structure,
+    variance_head,
+)
 from lbnn.ops.conv import ConvGeometry
 from lbnn.ops.namespace import AxisFactors, Namespace, Shape, TailRow, Window
 from lbnn.ops.table import OPS, Op, Sample, Use, find
@@ -19,6 +30,7 @@ __all__ = [
     "absolute",
     "affine",
     "avg_pool",
+    "avg_pool_correlated",
     "conv",
     "find",
     "leaky_relu",

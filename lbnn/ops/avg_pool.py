@@ -27,7 +27,7 @@ def avg_pool(
     count_include_pad: bool,
 ) -> Moments[Any]:
     """E' = sum(E) / n;  V' = sum(V) / n^2, n the divisor at that position."""
-    spatial = tuple(x.mean.shape[-len(kernel_size) :])
+    spatial = tuple(int(extent) for extent in x.mean.shape[-len(kernel_size) :])
     window, counts = windows(spatial, kernel_size, stride, padding, ceil_mode, count_include_pad)
     return Moments(
         xp.scale(xp.window_mean(x.mean, window), factors(window, counts, power=1)),
@@ -45,7 +45,7 @@ def avg_pool_point(
     count_include_pad: bool,
 ) -> Any:
     """The plain average of known values."""
-    spatial = tuple(x.shape[-len(kernel_size) :])
+    spatial = tuple(int(extent) for extent in x.shape[-len(kernel_size) :])
     window, counts = windows(spatial, kernel_size, stride, padding, ceil_mode, count_include_pad)
     return xp.scale(xp.window_mean(x, window), factors(window, counts, power=1))
 
@@ -117,7 +117,7 @@ def _oracle(x: Any, kernel_size: Shape, stride: Shape, padding: Shape, ceil_mode
     return function(x[None], kernel_size, stride, padding, ceil_mode, count_include_pad)[0]
 
 
-def _sums(use: Use) -> int:
+def window_sums(use: Use) -> int:
     """A sum and a product by 1/n or 1/n^2 in each window."""
     kernel, stride, padding = (use.attrs[key] for key in ("kernel_size", "stride", "padding"))
     return use.output[0] * arithmetic.pairs_inside(use, kernel, stride, padding, (1,) * len(kernel))
@@ -161,7 +161,7 @@ register_forms(
         oracle=_oracle,
         kind="multilinear",
         samples=_samples(),
-        arithmetic=lambda use: 2 * _sums(use),
+        arithmetic=lambda use: 2 * window_sums(use),
         memory=MemoryUse(shrinks=lambda attrs: not any(attrs["padding"])),
         attributes={
             "kernel_size": integers,
@@ -174,5 +174,5 @@ register_forms(
         held=_held,
     ),
     avg_pool_point,
-    _sums,
+    window_sums,
 )

@@ -27,6 +27,7 @@ from lbnn.base.moments import Moments
 from lbnn.ops.leaky_relu import leaky_relu
 from lbnn.ops.namespace import Namespace
 from lbnn.ops.tail import FAR, RATIO_TABLES
+from lbnn.ops.traced import is_traced
 
 BLOCK = 2**16
 """Elements computed at once: what a step needs besides its results stays in the cache and out of the peak memory."""
@@ -43,7 +44,7 @@ def kinked_line(xp: Namespace, x: Moments[Tensor], slope: float) -> Moments[Tens
         dtype = torch.promote_types(mean.dtype, var.dtype)
         wide = Moments(*(part.to(dtype if dtype in RATIO_TABLES else torch.float32) for part in x))
         return Moments(*(part.to(dtype) for part in kinked_line(xp, wide, slope)))
-    if _is_transformed():
+    if _is_transformed() or is_traced():
         return leaky_relu(xp, x, slope)
     if torch.is_grad_enabled():
         return Moments(*_KinkedLine.apply(xp, mean, var, slope))  # type: ignore[no-untyped-call]
@@ -86,7 +87,7 @@ def _again(ctx: Any, mean: Tensor, var: Tensor, towards: tuple[Tensor, ...]) -> 
 def _in_blocks(function: Any, results: int, slope: float, *parts: Tensor) -> tuple[Tensor, ...]:
     """The first results of a function of elements, a block at a time; a compiler makes its own loops."""
     shape, count = parts[0].shape, parts[0].numel()
-    if count <= BLOCK or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or count <= BLOCK:
         return tuple(function(*parts, slope)[:results])
     flat = [part.reshape(-1) for part in parts]
     out = [torch.empty_like(flat[0]) for _ in range(results)]

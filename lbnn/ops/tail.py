@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from lbnn.base.arrays import Array
+from lbnn.ops.traced import is_traced
 
 # Coefficients, highest power first; each denominator has a leading 1 that is not listed.
 # float32: relative error of rho 4e-7 on [0, 10.5], about what float32 rounding adds.
@@ -125,8 +126,23 @@ def torch_tail_moments(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     more time and no use: x is itself a rounded quotient, which costs at least twice as much accuracy.
     """
     wide = x if x.dtype in RATIO_TABLES else x.float()
-    q, i1, j2 = _TailMoments.apply(wide)  # type: ignore[no-untyped-call]
+    compute: Any = _by_plain_operators if is_traced() else _TailMoments.apply
+    q, i1, j2 = compute(wide)
     return q.to(x.dtype), i1.to(x.dtype), j2.to(x.dtype)
+
+
+def _by_plain_operators(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What a traced module is made of: functions of our own and in-place ones could not be converted further."""
+    n, d = RATIO_TABLES[x.dtype]
+    x = x.clamp(max=FAR)
+    j2, i1 = x * n[0] + n[1], x + d[0]
+    for c in n[2:]:
+        j2 = j2 * x + c
+    for c in d[1:]:
+        i1 = i1 * x + c
+    q = j2 + x * i1
+    scale = torch.exp(x * x * -0.5) / (i1 + x * q) * (1 / SQRT_2PI)
+    return q * scale, i1 * scale, j2 * scale
 
 
 def _horner_(start: Tensor, x: Tensor, coefficients: tuple[float, ...]) -> Tensor:

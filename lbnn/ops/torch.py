@@ -14,6 +14,7 @@ from lbnn.base.moments import Moments
 from lbnn.ops import AxisFactors, ConvGeometry, Op, TailRow, Window
 from lbnn.ops.kinked import kinked_line
 from lbnn.ops.tail import NARROW, torch_tail_moments
+from lbnn.ops.traced import is_traced
 
 EMPTY_TAIL = 38.0
 """Beyond this many standard deviations the normal density is zero, in float64 too."""
@@ -104,7 +105,9 @@ class TorchNamespace:
         return torch.log(x)
 
     def normal_cdf(self, x: Tensor) -> Tensor:
-        """By erfc: torch's own ndtr takes twice as long."""
+        """By erfc: torch's own ndtr takes twice as long. Converters of traced modules know erf alone."""
+        if is_traced():
+            return torch.erf(x * math.sqrt(0.5)) * 0.5 + 0.5
         return torch.erfc(x * -math.sqrt(0.5)) * 0.5
 
     def sum_last(self, x: Tensor) -> Tensor:
@@ -158,8 +161,8 @@ class TorchNamespace:
 
     def halves(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Both halves of the features."""
-        k = x.shape[1] // 2
-        return x[:, :k], x[:, k:]
+        first, second = x.chunk(2, 1)
+        return first, second
 
 
 def _like(value: Any, x: Tensor) -> Tensor:

@@ -68,13 +68,13 @@ def calibrate(
         level,
         false_alarms,
         len(target),
-        _exceeded_rarely(scores, level, f"an interval of {level:.4g}"),
+        exceeded_rarely(scores, level, f"an interval of {level:.4g}"),
         tuple(scores.square().mean(dim=0).tolist()),
-        _exceeded_rarely(sd, 1.0 - false_alarms, f"a limit with {false_alarms:.4g} of false alarms"),
+        exceeded_rarely(sd, 1.0 - false_alarms, f"a limit with {false_alarms:.4g} of false alarms"),
     )
 
 
-def _exceeded_rarely(values: Tensor, share: float, what: str) -> tuple[float, ...]:
+def exceeded_rarely(values: Tensor, share: float, what: str) -> tuple[float, ...]:
     """The value of each column that a new row stays below with a probability of at least `share`."""
     if not 0.0 < share < 1.0:
         raise LbnnError(f"{what} is none; choose a share between 0 and 1")

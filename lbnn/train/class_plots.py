@@ -18,13 +18,26 @@ from lbnn.train.class_metrics import (
     reliability,
     risk_coverage,
 )
-from lbnn.train.plots import BAND_1, BLACK, BLUE, GREY, finish_axes, literal, on_axes
+from lbnn.train.plots import BAND_1, BLACK, BLUE, GREY, finish_axes, literal, on_axes, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MOST_NUMBERED = 20
 """Classes whose counts are written into the picture; of more only the colour is shown."""
+MOST_NAMED = 40
+"""Names along an axis; of more classes every second, third, ... is named."""
+
+
+def classification(predicted: ClassPrediction, target: Tensor, *, names: Sequence[str] | None = None) -> Figure:
+    """Reliability, risk against coverage and confusion side by side."""
+    with styled({"figsize": (14.6, 4.8)}) as pyplot:
+        figure, (left, middle, right) = pyplot.subplots(ncols=3)
+        reliability_diagram(predicted, target, ax=left)
+        risk_coverage_curve(predicted, target, ax=middle)
+        confusion_matrix(predicted, target, names=names, ax=right)
+    return figure  # type: ignore[no-any-return]
 
 
 def reliability_diagram(
@@ -94,9 +107,10 @@ def confusion_matrix(
     with on_axes(ax, figsize=(5.2, 4.8)) as axes:
         axes.grid(False)
         axes.imshow(share, cmap="Blues", vmin=0.0, vmax=1.0)
-        ticks = range(len(table))
-        axes.set_xticks(ticks, labels, rotation=45 if max(map(len, labels)) > 3 else 0)
-        axes.set_yticks(ticks, labels)
+        ticks = range(0, len(table), -(-len(table) // MOST_NAMED))
+        named = [labels[tick] for tick in ticks]
+        axes.set_xticks(ticks, named, rotation=45 if max(map(len, named)) > 3 else 0)
+        axes.set_yticks(ticks, named)
         for row, column in np.argwhere(table) if len(table) <= MOST_NUMBERED else ():
             colour = "white" if share[row, column] > 0.5 else BLACK
             axes.text(column, row, f"{table[row, column]}", ha="center", va="center", color=colour, fontsize=9)

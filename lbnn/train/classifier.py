@@ -22,9 +22,9 @@ from lbnn.train.estimator import (
 )
 from lbnn.train.priors import Prior
 from lbnn.train.recipe import Recipe, class_recipe_for, train_classes
-from lbnn.train.regression import WATCHED
 from lbnn.train.splits import held_out
 from lbnn.train.table import Table
+from lbnn.train.training import WATCHED
 
 
 class Uncertainty(NamedTuple):
@@ -102,7 +102,7 @@ class Classifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc]
         x = np.array(x)  # a copy: torch wants to write
         self.recipe_ = class_recipe_for(len(x), x.shape[1:], **given)
         self._targets = list(names) if len(names) == 1 else []
-        rows = Table(x, labels[:, None].astype(np.float32), (), ())
+        rows = Table(x, labels[:, None].astype(np.float32), (), (), classes=tuple(map(str, self.classes_)))
         watched = held_out(rows, WATCHED, seed) if self.recipe_.patience else None
         with one_thread():
             outcome = train_classes(x, labels, len(self.classes_), self.recipe_, seed, watched, wanted_bar())

@@ -118,14 +118,17 @@ def whole_rows(columns: Mapping[str, Cells]) -> tuple[np.ndarray[tuple[int], np.
 def numbers(cells: Cells, form: CsvFormat) -> Floats | None:
     """The cells as finite numbers, or None if one is not."""
     try:
-        values = np.array([_number(cell, form) for cell in cells])
+        values = np.array([as_number(cell, form) for cell in cells])
     except ValueError:
         return None
     return values.astype(np.float32) if (np.abs(values) <= np.finfo(np.float32).max).all() else None
 
 
-def _number(cell: str, form: CsvFormat) -> float:
-    """Digits as files have them; Python would also read 2024_01 and the digits of other scripts."""
+def as_number(cell: str, form: CsvFormat) -> float:
+    """The number in a cell, a ValueError if there is none.
+
+    Digits as files have them; Python would also read 2024_01 and the digits of other scripts.
+    """
     if "_" in cell or not cell.isascii():
         raise ValueError(cell)
     if form.decimal == "comma":

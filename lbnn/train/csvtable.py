@@ -23,6 +23,7 @@ from lbnn.train.csvfile import (
     read_cells,
     whole_rows,
 )
+from lbnn.train.labels import class_advice, class_names, class_numbers, holds_classes
 from lbnn.train.listing import short, shortened
 from lbnn.train.parquetfile import is_parquet, parquet_cells
 from lbnn.train.table import Choice, Column, Table
@@ -33,8 +34,10 @@ COARSE = 1e-4
 """A column whose spread is less than this share of its size loses digits that matter in float32."""
 
 
-def csv_table(path: Path, targets: Sequence[str], wanted: Sequence[Column], choice: Choice) -> Table:
-    """The inputs and targets of the rows without a missing value."""
+def csv_table(
+    path: Path, targets: Sequence[str], wanted: Sequence[Column], choice: Choice, classes: Sequence[str] = ()
+) -> Table:
+    """The inputs and targets of the rows without a missing value; a trained model has its own columns and classes."""
     cells, notes = parquet_cells(path) if is_parquet(path) else read_cells(path, choice.form)
     if not targets:
         raise LbnnError(f"which column is to be predicted? add --target, one of {shortened(list(cells))}")
@@ -43,14 +46,17 @@ def csv_table(path: Path, targets: Sequence[str], wanted: Sequence[Column], choi
     whole, lacking = whole_rows({name: cells[name] for name in (*names, *targets, *choice.aside)})
     notes += lacking
     kept = {name: _some(cells[name], whole) for name in (*names, *targets, *choice.aside)}
-    y = np.stack([target_values(name, kept[name], choice.form) for name in targets], axis=1)
+    y, classes = observed_targets({name: kept[name] for name in targets}, choice, classes)
+    if not wanted and not classes and len(targets) == 1:
+        notes += class_advice(targets[0], kept[targets[0]], len(y), choice)
     columns = tuple(wanted) or choose_columns({name: kept[name] for name in names}, choice)
     if not wanted:
         notes += left_out(cells, names, targets, columns, choice)
     parts = [encode(column, kept[column.name], choice.form, notes) for column in columns]
-    table = Table(np.concatenate(parts, axis=1), y, columns, tuple(targets), tuple(notes))
+    table = Table(np.concatenate(parts, axis=1), y, columns, tuple(targets), tuple(notes), classes=tuple(classes))
     if not wanted:
         _check_targets(table)
+        _check_copies(kept[targets[0]], {name: kept[name] for name in names})
     return _arranged(table, kept, choice)
 
 
@@ -73,12 +79,38 @@ def candidates(cells: Mapping[str, Cells], targets: Sequence[str], choice: Choic
     return list(choice.inputs) or [name for name in cells if name not in apart and any(map(present, cells[name]))]
 
 
+def observed_targets(
+    cells: Mapping[str, Cells], choice: Choice, known: Sequence[str] = ()
+) -> tuple[Floats, tuple[str, ...]]:
+    """The targets [n, outputs] and no classes, or numbers of classes [n, 1] and their names.
+
+    Those that are `known` are the only ones.
+    """
+    targets = list(cells)
+    if not known and not holds_classes(targets, cells, choice):
+        return np.stack([target_values(name, cells[name], choice.form) for name in targets], axis=1), ()
+    names = tuple(known) or class_names(targets[0], cells[targets[0]], choice.form)
+    y = class_numbers(cells[targets[0]], names, choice.form)
+    if np.isnan(y).any():
+        strange = cells[targets[0]][int(np.isnan(y).argmax())]
+        raise LbnnError(f"the target {targets[0]!r:.60} holds {strange!r:.40}, which is none of {shortened(names)}")
+    return y[:, None], names
+
+
 def target_values(name: str, cells: Cells, form: CsvFormat) -> Floats:
     """The cells of a target, which must be numbers."""
     values = numbers(cells, form)
     if values is None:
-        raise LbnnError(f"the target column {name!r:.60} must hold numbers, not {first_text(cells, form)}")
+        raise LbnnError(
+            f"the target column {name!r:.60} must hold numbers, not {first_text(cells, form)}{_advice(cells)}"
+        )
     return values
+
+
+def _advice(cells: Cells) -> str:
+    """What to do if the values are not meant to be numbers."""
+    texts = any(not holds_decimals([cell]) and not holds_dates([cell]) for cell in cells)
+    return "; if its values are classes, add --task classify" if texts else ""
 
 
 def left_out(
@@ -102,6 +134,13 @@ def _check_targets(table: Table) -> None:
         for source, column in zip(table.inputs, table.x.T, strict=True):
             if len(values) > 1 and (values == column).all():
                 raise target_again(source)
+
+
+def _check_copies(target: Cells, inputs: Mapping[str, Cells]) -> None:
+    """Refuses a target that stands among the inputs again as text, of which these become indicators."""
+    for name, cells in inputs.items():
+        if len(cells) > 1 and cells == target:
+            raise target_again(name)
 
 
 def constant_target(name: str, value: float) -> LbnnError:

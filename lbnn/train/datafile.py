@@ -19,9 +19,10 @@ import numpy as np
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError, one_line
-from lbnn.train.csvfile import CsvFormat
-from lbnn.train.csvtable import csv_table
-from lbnn.train.npzfile import read_arrays
+from lbnn.train.csvfile import CsvFormat, present
+from lbnn.train.csvtable import csv_table, observed_targets
+from lbnn.train.labels import check_class_choice
+from lbnn.train.npzfile import holds_text, read_arrays, read_texts
 from lbnn.train.parquetfile import is_parquet
 from lbnn.train.table import Choice, Column, Table
 
@@ -29,14 +30,24 @@ FEWEST_ROWS = 10
 
 
 def read_table(
-    path: Path, target: str | Sequence[str] | None, columns: Sequence[Column] = (), choice: Choice | None = None
+    path: Path,
+    target: str | Sequence[str] | None,
+    columns: Sequence[Column] = (),
+    choice: Choice | None = None,
+    classes: Sequence[str] = (),
 ) -> Table:
-    """The data of a file, by its ending. `columns` are those that a trained model takes; else those of the `choice`."""
+    """The data of a file, by its ending.
+
+    `columns` and `classes` are those that a trained model takes and tells apart; else they follow from the `choice`.
+    """
     choice = choice or Choice()
     choice = replace(choice, form=form_of(path, choice.form))
     targets = () if target is None else (target,) if isinstance(target, str) else tuple(target)
     with naming(path):
-        table = _npz_table(path, targets, choice) if is_npz(path) else csv_table(path, targets, columns, choice)
+        if is_npz(path):
+            table = _npz_table(path, targets, choice, classes)
+        else:
+            table = csv_table(path, targets, columns, choice, classes)
         return _with_logarithms(table) if choice.log_target else table
 
 
@@ -75,21 +86,43 @@ def _with_logarithms(table: Table) -> Table:
     return replace(table, y=np.log(table.y), targets=tuple(f"log({name})" for name in table.targets))
 
 
-def _npz_table(path: Path, targets: Sequence[str], choice: Choice) -> Table:
+def _npz_table(path: Path, targets: Sequence[str], choice: Choice, classes: Sequence[str]) -> Table:
     if choice.inputs or choice.drop or choice.aside:
         raise LbnnError("an .npz has no columns to choose from; leave out --inputs, --drop, --group and --time")
+    if classes or choice.task == "classify" or (choice.task is None and holds_text(path, "y")):
+        return _npz_classes(path, targets, choice, classes)
     x, y = (at_least_two_axes(part) for part in read_arrays(path, ("x", "y")))
     if x.ndim not in (2, 3, 4) or y.ndim != 2 or len(x) != len(y) or not x.size or not y.size:
         raise LbnnError(
             f"x {x.shape} must be [n, inputs], [n, channels, length] or [n, channels, height, width], "
             f"and y {y.shape} [n] or [n, outputs]"
         )
-    good = finite_rows(x) & finite_rows(y)
-    if not good.any():
-        raise LbnnError("every row of x and y holds a NaN or an infinity")
-    notes = () if good.all() else (f"{int((~good).sum())} rows with missing values left out",)
+    good, notes = _good_rows(finite_rows(x) & finite_rows(y))
     names = tuple(targets) if len(targets) == y.shape[1] else tuple(f"y{i}" if i else "y" for i in range(y.shape[1]))
     return Table(x[good], y[good], (), names, notes)
+
+
+def _npz_classes(path: Path, targets: Sequence[str], choice: Choice, classes: Sequence[str]) -> Table:
+    """The same where y holds classes, as text or as numbers."""
+    x, cells = at_least_two_axes(read_arrays(path, ("x",))[0]), read_texts(path, "y")
+    if x.ndim not in (2, 3, 4) or len(x) != len(cells) or not x.size:
+        raise LbnnError(
+            f"x {x.shape} must be [n, inputs], [n, channels, length] or [n, channels, height, width], and y the class "
+            f"of each row, got {len(cells)}"
+        )
+    good, notes = _good_rows(finite_rows(x) & np.array([present(cell) for cell in cells], bool))
+    check_class_choice(targets, choice)
+    name = targets[0] if targets else "y"
+    kept = {name: [cell for cell, here in zip(cells, good, strict=True) if here]}
+    y, found = observed_targets(kept, replace(choice, task="classify", form=CsvFormat()), classes)
+    return Table(x[good], y, (), (name,), notes, classes=found)
+
+
+def _good_rows(good: Any) -> tuple[Any, tuple[str, ...]]:
+    """The same, and a note where some rows are not; there must be one that is."""
+    if not good.any():
+        raise LbnnError("every row of x and y holds a NaN or an infinity")
+    return good, () if good.all() else (f"{int((~good).sum())} rows with missing values left out",)
 
 
 def at_least_two_axes(part: Floats) -> Floats:

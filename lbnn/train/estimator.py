@@ -24,8 +24,8 @@ from lbnn.model.file import save
 from lbnn.model.inputs import KEY_OF_RANGE, range_of
 from lbnn.train.priors import as_prior
 from lbnn.train.recipe import ROWS_AT_ONCE
-from lbnn.train.regression import WIDEST
 from lbnn.train.result import FitResult
+from lbnn.train.training import WIDEST
 
 LARGEST_SEED = 2**32 - 1
 

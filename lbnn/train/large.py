@@ -17,36 +17,36 @@ import torch
 
 from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
-from lbnn.base.moments import Moments
 from lbnn.base.temporary import held_folder, sweep
 from lbnn.base.terminal import share_bar
+from lbnn.train.about import described
 from lbnn.train.chunks import Chunk, csv_chunks
 from lbnn.train.datafile import FEWEST_ROWS, form_of, is_npz, naming
-from lbnn.train.descent import unreduced_nll
+from lbnn.train.descent import default_loss
 from lbnn.train.fit import fit
+from lbnn.train.labels import check_class_options, check_class_sizes
 from lbnn.train.listing import shortened
+from lbnn.train.outcome import Trained, plain_scores, summary_lines
 from lbnn.train.packing import Packed, Shares, megabytes, pack_rows
 from lbnn.train.parquetfile import is_parquet, parquet_chunks, parquet_size
 from lbnn.train.priors import LinearWarmup
 from lbnn.train.processes import joined_processes
-from lbnn.train.recipe import MOST_STEPS, Recipe, as_scale, build_scaled, recipe_for
-from lbnn.train.regression import (
-    WATCHED,
-    Job,
-    Trained,
-    check_places,
-    described,
-    origin,
-    plain_scores,
-    summary_lines,
-    train_file,
-    written,
+from lbnn.train.recipe import (
+    MOST_STEPS,
+    Recipe,
+    as_scale,
+    build_scaled,
+    build_scaled_classes,
+    class_recipe_for,
+    joined_outcomes,
+    recipe_for,
 )
 from lbnn.train.result import FitResult
 from lbnn.train.rowfile import RowFile
 from lbnn.train.survey import Survey, survey
-from lbnn.train.table import categories
+from lbnn.train.table import categories, target_line
 from lbnn.train.together import is_first_of_its_machine, machine, wait_for_all
+from lbnn.train.training import WATCHED, Job, check_places, origin, train_file, written
 from lbnn.train.validation import mean_nll
 
 LARGE = 128_000_000
@@ -88,11 +88,12 @@ def train_large(job: Job, say: Callable[[str], None]) -> dict[str, Any]:
     torch.set_num_threads(1)
     job = replace(job, choice=replace(job.choice, form=form_of(job.data, job.choice.form)))
     with _packed(job, say) as (found, packed):
-        trained = _trained(job, packed, say)
+        trained = _trained(job, found, packed, say)
     targets = [f"log({name})" if job.choice.log_target else name for name in job.targets]
     low, high = packed.every.low, packed.every.high
     inputs = packed.files["fit"].inputs
-    about = described(found.columns, targets, found.whole, [low[:inputs].tolist(), high[:inputs].tolist()])
+    ends = [low[:inputs].tolist(), high[:inputs].tolist()]
+    about = described(found.columns, targets, found.classes, found.whole, ends)
     about |= {"test": plain_scores(trained)} | origin(job, list(job.targets))
     return written(job, trained, about, (inputs,), say)
 
@@ -108,6 +109,8 @@ def _packed(job: Job, say: Callable[[str], None]) -> Iterator[tuple[Survey, Pack
         with share_bar("writing them as numbers", processes.rank == 0) as show:
             chunks = _shown(_named(job), show)
             packed = pack_rows(chunks, found, job.targets, job.choice, _shares(found.whole, job), job.seed, folder)
+        if found.classes:
+            check_class_sizes(found.classes, packed.of_class.tolist())
         _agree(found, packed, folder)
         say(_description(job, found, packed))
         yield found, packed
@@ -149,6 +152,7 @@ def _shown(chunks: Iterator[Chunk], show: Callable[[float], None]) -> Iterator[C
 def _check(found: Survey, job: Job) -> None:
     if found.whole < FEWEST_ROWS:
         raise LbnnError(f"{found.whole} rows have a value in every column; at least {FEWEST_ROWS} are needed")
+    check_class_options(found.classes, job.recipe)
     if job.choice.log_target and found.lowest <= 0.0:
         raise LbnnError(f"a logarithm needs targets above zero; the lowest is {found.lowest:g}")
 
@@ -185,18 +189,18 @@ def _description(job: Job, found: Survey, packed: Packed) -> str:
             f"{found.whole} rows, {len(names)} inputs: {shortened(names)}",
             *categories(found.columns),
             *found.notes,
-            f"target: {shortened(job.targets)}",
+            target_line(job.targets, found.classes),
             f"the rows stay on the disk, {megabytes(size)} while it trains; {fitted.rows} are fitted, and "
             f"{test.rows} others give the scores instead of a cross-validation",
         ]
     )
 
 
-def _trained(job: Job, packed: Packed, say: Callable[[str], None]) -> Trained:
+def _trained(job: Job, found: Survey, packed: Packed, say: Callable[[str], None]) -> Trained:
     fitted, test = packed.files["fit"], packed.files["test"]
-    recipe = recipe_for(fitted.rows, (fitted.inputs,), **job.recipe)
+    recipe = (class_recipe_for if found.classes else recipe_for)(fitted.rows, (fitted.inputs,), **job.recipe)
     epochs, steps = lengths(recipe, fitted.rows, job.recipe.get("epochs") is not None)
-    model, history = _fitted(packed, recipe, job.seed, epochs, steps)
+    model, history = _fitted(packed, recipe, len(found.classes), job.seed, epochs, steps)
     if history.interrupted:
         trained = Trained(model, history, None, torch.empty(0), "interrupted")
     else:
@@ -214,15 +218,24 @@ def lengths(recipe: Recipe, rows: int, asked: bool) -> tuple[int, int]:
     return math.ceil(total / steps), steps
 
 
-def _fitted(packed: Packed, recipe: Recipe, seed: int, epochs: int, steps: int) -> tuple[bnn.Sequential, FitResult]:
-    """As `train_network`, from files."""
-    data, watched = packed.files["fit"], packed.files["watched"]
-    mean, spread = packed.fitted.mean, packed.fitted.deviation
-    scales = [as_scale(mean[part], spread[part]) for part in (slice(data.inputs), slice(data.inputs, None))]
+def _built(packed: Packed, recipe: Recipe, classes: int, seed: int) -> bnn.Sequential:
+    """The network that `train_network` or `train_classes` would begin with."""
+    inputs, mean, spread = packed.files["fit"].inputs, packed.fitted.mean, packed.fitted.deviation
+    x, y = (as_scale(mean[part], spread[part]) for part in (slice(inputs), slice(inputs, None)))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = build_scaled((data.inputs,), scales[0], scales[1], recipe.hidden, recipe.head)
-    cpu = torch.device("cpu")
+        if classes:
+            return build_scaled_classes((inputs,), x, classes, recipe.hidden)
+        return build_scaled((inputs,), x, y, recipe.hidden, recipe.head)
+
+
+def _fitted(
+    packed: Packed, recipe: Recipe, classes: int, seed: int, epochs: int, steps: int
+) -> tuple[bnn.Sequential, FitResult]:
+    """As `train_network` or `train_classes`, from files."""
+    data, watched = packed.files["fit"], packed.files["watched"]
+    model, cpu = _built(packed, recipe, classes, seed), torch.device("cpu")
+    loss = default_loss(model)
     return model, fit(
         model,
         data,
@@ -232,17 +245,14 @@ def _fitted(packed: Packed, recipe: Recipe, seed: int, epochs: int, steps: int) 
         lr=recipe.lr,
         prior=recipe.prior,
         kl_weight=LinearWarmup(recipe.kl_weight / (data.rows * data.outputs)),
-        validation=(lambda network: mean_nll(network, watched.in_order(), unreduced_nll, cpu))
-        if watched.rows
-        else None,
+        validation=(lambda network: mean_nll(network, watched.in_order(), loss, cpu)) if watched.rows else None,
         patience=recipe.patience,
         seed=seed,
     )
 
 
-def _tested(model: bnn.Sequential, test: RowFile) -> tuple[Moments[torch.Tensor], torch.Tensor]:
+def _tested(model: bnn.Sequential, test: RowFile) -> tuple[Any, torch.Tensor]:
     """Predictions for the test rows, and what was observed."""
     with torch.no_grad():
-        told = [(model(x), y) for x, y in test.in_order()]
-    mean, var = (torch.cat([getattr(moments, part) for moments, _ in told]) for part in ("mean", "var"))
-    return Moments(mean, var), torch.cat([y for _, y in told])
+        told, seen = zip(*((model(x), y) for x, y in test.in_order()), strict=True)
+    return joined_outcomes(told), torch.cat(seen)

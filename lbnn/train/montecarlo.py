@@ -59,6 +59,12 @@ class MonteCarlo:
         """What `var_error` would be for an exact one-pass variance: the noise of the samples alone."""
         return float(self._relative(self.var_se))
 
+    @property
+    def sd_ratio(self) -> float:
+        """The one-pass standard deviation over the sampled one: the geometric mean over all outputs."""
+        one_pass, sampled = (part.var.clamp_min(VARIANCE_FLOOR).log() for part in (self.one_pass, self.sampled))
+        return float((0.5 * (one_pass - sampled)).mean().exp())
+
     def _relative(self, error: Tensor) -> Tensor:
         return (error / self.sampled.var.clamp_min(VARIANCE_FLOOR)).square().mean().sqrt()
 

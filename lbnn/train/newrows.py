@@ -15,6 +15,7 @@ from lbnn.train.chunks import Chunk, ColumnPart, csv_chunks
 from lbnn.train.csvfile import CsvFormat, numbers
 from lbnn.train.csvtable import coarse_note, is_coarse, require_columns, unknown_note
 from lbnn.train.datafile import at_least_two_axes, finite_rows, form_of, is_npz, naming
+from lbnn.train.labels import class_numbers
 from lbnn.train.listing import short, shortened
 from lbnn.train.npzfile import read_arrays
 from lbnn.train.packing import inputs_of
@@ -40,6 +41,8 @@ class _Seen:
 class RowReader:
     """The rows of a file for a model with these columns; without any, the file's own but the targets.
 
+    Of `classes` the number is what was observed.
+
     `notes` are complete when all rows have been read.
     """
 
@@ -47,6 +50,7 @@ class RowReader:
     columns: Sequence[Column]
     targets: Sequence[str]
     form: CsvFormat
+    classes: Sequence[str] = ()
     rows: int = 0
     whole: int = 0
     share: float = 0.0
@@ -75,8 +79,13 @@ class RowReader:
             self.rows, self.whole, self.share = self.rows + chunk.rows, self.whole + int(whole.sum()), chunk.share
             x = [self._inputs(column, chunk.columns[column.name], whole, form) for column in self.columns]
             known = bool(self.targets) and all(name in chunk.columns for name in self.targets)
-            y = [_observed(chunk.columns[name], whole, form) for name in self.targets] if known else []
+            y = [self._seen(chunk.columns[name], whole, form) for name in self.targets] if known else []
             yield NewRows(np.concatenate(x, axis=1), whole, np.stack(y, axis=1) if known else None)
+
+    def _seen(self, part: ColumnPart, whole: Any, form: CsvFormat) -> Floats:
+        if self.classes:
+            return class_numbers(part.some(whole), self.classes, form)
+        return _observed(part, whole, form)
 
     def _begin(self, chunk: Chunk) -> None:
         self.first_notes = chunk.notes

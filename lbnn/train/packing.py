@@ -18,6 +18,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.train.chunks import Chunk, ColumnPart
 from lbnn.train.csvfile import CsvFormat, first_text
 from lbnn.train.csvtable import target_again
+from lbnn.train.labels import class_numbers
 from lbnn.train.rowfile import RowFile
 from lbnn.train.survey import Survey, whole_of
 from lbnn.train.table import Choice, Column
@@ -69,6 +70,12 @@ class Packed:
     files: dict[str, RowFile]
     fitted: Sums = field(default_factory=Sums)
     every: Sums = field(default_factory=Sums)
+    of_class: Any = 0  # rows of each class
+
+    def count_classes(self, labels: Floats, classes: int) -> None:
+        """More rows with these numbers of classes."""
+        if classes:
+            self.of_class = self.of_class + np.bincount(labels.astype(np.int64), minlength=classes)
 
     def move(self, folder: Path) -> None:
         """The files are in another folder, where another process has written them."""
@@ -87,7 +94,7 @@ def pack_rows(
     """Writes the whole rows into files of the folder; without one it only adds up."""
     inputs = sum(len(column.inputs) for column in found.columns)
     packed, counts = Packed({}), dict.fromkeys(ROLES, 0)
-    same = np.ones((inputs, len(targets)), bool)
+    same, copies = np.ones((inputs, len(targets)), bool), _categories(found)
     _require_room(folder, 4 * found.whole * (inputs + len(targets)))
     places = {role: Path(os.devnull) if folder is None else folder / role for role in ROLES}
     with ExitStack() as stack, _room(folder):
@@ -96,15 +103,29 @@ def pack_rows(
             whole = whole_of(chunk, found.required)
             values = _values(chunk, found, targets, whole, choice)
             same &= (values[:, :inputs, None] == values[:, None, inputs:]).all(axis=0)
+            copies = [name for name in copies if _same_text(chunk, whole, name, targets[0])]
             packed.every.add(values)
+            packed.count_classes(values[:, inputs], len(found.classes))
             for role, rows in _parts(chunk, whole, first, choice.group, shares, seed).items():
                 files[role].write(values[rows].tobytes())
                 counts[role] += int(rows.sum())
                 packed.fitted.add(values[rows] if role == "fit" else values[:0])
+    if copies:
+        raise target_again(copies[0])
     if same.any() and found.whole > 1:
         raise target_again([name for c in found.columns for name in c.inputs][int(np.argwhere(same)[0][0])])
-    packed.files = {role: RowFile(place, counts[role], inputs, len(targets)) for role, place in places.items()}
+    kinds = inputs, len(targets), bool(found.classes)
+    packed.files = {role: RowFile(place, counts[role], *kinds) for role, place in places.items()}
     return packed
+
+
+def _categories(found: Survey) -> list[str]:
+    """The inputs that might be the classes again."""
+    return [column.name for column in found.columns if column.levels] if found.classes else []
+
+
+def _same_text(chunk: Chunk, whole: Any, one: str, other: str) -> bool:
+    return chunk.columns[one].some(whole) == chunk.columns[other].some(whole)
 
 
 def _numbered(chunks: Iterator[Chunk]) -> Iterator[tuple[int, Chunk]]:
@@ -118,6 +139,9 @@ def _numbered(chunks: Iterator[Chunk]) -> Iterator[tuple[int, Chunk]]:
 def _values(chunk: Chunk, found: Survey, targets: Sequence[str], whole: Any, choice: Choice) -> Floats:
     """Inputs and targets of the whole rows, [n, inputs + outputs]."""
     x = [inputs_of(column, chunk.columns[column.name], whole, choice.form) for column in found.columns]
+    if found.classes:
+        cells = chunk.columns[targets[0]].some(whole)
+        return np.concatenate([*x, class_numbers(cells, found.classes, choice.form)[:, None]], axis=1)
     y = [inputs_of(Column(name), chunk.columns[name], whole, choice.form) for name in targets]
     return np.concatenate([*x, *(map(np.log, y) if choice.log_target else y)], axis=1)
 

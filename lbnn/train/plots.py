@@ -129,7 +129,7 @@ def calibration(
 
 def regression(moments: Moments[Tensor], target: Tensor, *, name: str = "y") -> Figure:
     """Predicted against observed beside the calibration curve."""
-    with _styled({"figsize": (9.6, 4.6)}) as pyplot:
+    with styled({"figsize": (9.6, 4.6)}) as pyplot:
         figure, (left, right) = pyplot.subplots(ncols=2)
         against_observed(moments, target, name=name, ax=left)
         calibration(moments, target, ax=right)
@@ -236,12 +236,12 @@ def _mark_best(ax: Axes, result: FitResult) -> None:
 @contextmanager
 def on_axes(ax: Axes | None, **style: Any) -> Iterator[Axes]:
     """The axes to draw on, in the module's style; a new figure if none are given."""
-    with _styled(style) as pyplot:
+    with styled(style) as pyplot:
         yield pyplot.subplots()[1] if ax is None else ax
 
 
 @contextmanager
-def _styled(style: dict[str, Any]) -> Iterator[Any]:
+def styled(style: dict[str, Any]) -> Iterator[Any]:
     """pyplot, with the module's settings and these of the figure."""
     try:
         from matplotlib import pyplot

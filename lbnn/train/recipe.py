@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from lbnn import nn as bnn
 from lbnn.base.arrays import Floats
-from lbnn.base.moments import Moments
 from lbnn.train.fit import fit
 from lbnn.train.priors import Gaussian, LinearWarmup, Prior
 from lbnn.train.result import FitResult
@@ -104,11 +103,17 @@ def _pair(x: Floats, y: Any, rows: Any) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(x[rows]), torch.from_numpy(y[rows])
 
 
-def predict_in_parts(model: nn.Module, x: Tensor) -> Moments[Tensor]:
-    """The model's moments, in parts so that large data needs little memory."""
+def predict_in_parts(model: nn.Module, x: Tensor) -> Any:
+    """The model's moments or classes, in parts so that large data needs little memory."""
     with torch.no_grad():
-        parts = [model(part) for part in torch.split(x, ROWS_AT_ONCE)]
-    return Moments(torch.cat([part.mean for part in parts]), torch.cat([part.var for part in parts]))
+        return joined_outcomes([model(part) for part in torch.split(x, ROWS_AT_ONCE)])
+
+
+def joined_outcomes(parts: Sequence[Any]) -> Any:
+    """Moments or classes of all rows, of those of some."""
+    if isinstance(parts[0], Tensor):
+        return torch.cat(tuple(parts))
+    return type(parts[0])(*map(joined_outcomes, zip(*parts, strict=True)))
 
 
 def build(x: Floats, y: Floats, hidden: Sequence[int], head: bool = False) -> bnn.Sequential:
@@ -193,6 +198,11 @@ def train_classes(
 
 def build_classes(x: Floats, classes: int, hidden: Sequence[int]) -> bnn.Sequential:
     """Raw units in, a small network in standard units, the probability of each class out."""
-    trunk, width = _trunk(x.shape[1:], hidden, START_SIGMA)
+    return build_scaled_classes(x.shape[1:], _scale(x), classes, hidden)
+
+
+def build_scaled_classes(shape: tuple[int, ...], x: Scale, classes: int, hidden: Sequence[int]) -> bnn.Sequential:
+    """The same from the scale of inputs."""
+    trunk, width = _trunk(shape, hidden, START_SIGMA)
     last = bnn.Linear(width, classes, sigma=START_SIGMA)
-    return bnn.Sequential(bnn.Standardize(*_scale(x)), *trunk, last, bnn.SoftmaxHead())
+    return bnn.Sequential(bnn.Standardize(*x), *trunk, last, bnn.SoftmaxHead())

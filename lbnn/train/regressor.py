@@ -24,9 +24,9 @@ from lbnn.train.estimator import (
 )
 from lbnn.train.priors import Prior
 from lbnn.train.recipe import Recipe, recipe_for, train_network
-from lbnn.train.regression import WATCHED
 from lbnn.train.splits import held_out
 from lbnn.train.table import Table
+from lbnn.train.training import WATCHED
 
 
 class Regressor(RegressorMixin, NetworkEstimator):  # type: ignore[misc]

@@ -24,12 +24,13 @@ BLOCKS_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class RowFile(Streamed):
-    """So many rows of inputs and outputs."""
+    """So many rows of inputs and outputs; those of `classes` are the number of one."""
 
     path: Path
     rows: int
     inputs: int
     outputs: int
+    classes: bool = False
 
     def read(self, start: int, count: int) -> Floats:
         """Some rows [n, inputs + outputs]."""
@@ -41,7 +42,8 @@ class RowFile(Streamed):
     def pair(self, rows: Floats | Tensor) -> Batch:
         """Inputs and targets."""
         tensor = torch.as_tensor(rows)
-        return tensor[:, : self.inputs], tensor[:, self.inputs :]
+        y = tensor[:, self.inputs :]
+        return tensor[:, : self.inputs], y[:, 0].long() if self.classes else y
 
     def in_order(self) -> Iterator[Batch]:
         """All rows in parts."""

@@ -26,6 +26,7 @@ from lbnn.train.csvtable import (
     require_columns,
     target_values,
 )
+from lbnn.train.labels import MOST_CLASSES, class_advice, class_names, holds_classes
 from lbnn.train.listing import short, shortened
 from lbnn.train.table import Choice, Column
 
@@ -34,6 +35,7 @@ from lbnn.train.table import Choice, Column
 class Seen:
     """What the whole rows have shown of a column so far."""
 
+    most: int = MOST_LEVELS  # different values that are of interest
     missing: int = 0  # in all rows
     levels: set[str] = field(default_factory=set)
     text: str | None = None
@@ -43,15 +45,15 @@ class Seen:
     def see(self, part: ColumnPart, rows: Any, form: CsvFormat) -> None:
         """Looks at the cells of some rows."""
         values = part.numbers(rows, form)
-        if values is None or len(self.levels) <= MOST_LEVELS:
+        if values is None or len(self.levels) <= self.most:
             self._see_text(part.some(rows), values is not None, form)
         if values is not None and len(values):
             self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
 
     def _see_text(self, cells: Cells, numeric: bool, form: CsvFormat) -> None:
         """Keeps the first cell that is no number, and some of the different ones."""
-        if len(self.levels) <= MOST_LEVELS:
-            self.levels = set(sorted({*self.levels, *cells})[: MOST_LEVELS + 1])
+        if len(self.levels) <= self.most:
+            self.levels = set(sorted({*self.levels, *cells})[: self.most + 1])
         if not numeric and self.text is None:
             self.text = next(cell for cell in cells if numbers([cell], form) is None)
 
@@ -71,6 +73,7 @@ class Survey:
     rows: int
     whole: int
     lowest: float  # of all targets
+    classes: tuple[str, ...] = ()
 
 
 def survey(chunks: Chunks, targets: Sequence[str], choice: Choice) -> Survey:
@@ -84,6 +87,7 @@ def survey(chunks: Chunks, targets: Sequence[str], choice: Choice) -> Survey:
         names = candidates(cells, targets, choice)
         require_columns(cells, (*names, *targets, *choice.aside, *choice.drop))
         seen = {name: Seen() for name in (*names, *targets, *choice.aside)}
+        seen |= {name: Seen(MOST_CLASSES) for name in targets}
         rows, whole, awake = _look(chunks(), seen, empty - {*seen, *choice.drop}, choice.form)
         if not awake:
             break
@@ -93,10 +97,24 @@ def survey(chunks: Chunks, targets: Sequence[str], choice: Choice) -> Survey:
         raise LbnnError(f"no row has a value in every column; {shortened(lacking, 4)}")
     if lacking:
         lacking.append(f"{rows - whole} of {rows} rows left out for missing values")
-    _check_targets(seen, targets, whole, choice.form)
+    classes = _classes(seen, targets, choice)
+    if not classes:
+        _check_targets(seen, targets, whole, choice.form)
+    if not classes and len(targets) == 1:
+        lacking += class_advice(targets[0], seen[targets[0]].cells, whole, choice)
     columns = choose_columns({name: seen[name].cells for name in names}, choice)
     notes = [*first.notes, *lacking, *left_out(cells, names, targets, columns, choice), *_coarse(columns, seen)]
-    return Survey(columns, tuple(seen), tuple(notes), rows, whole, min(seen[name].low for name in targets))
+    return Survey(columns, tuple(seen), tuple(notes), rows, whole, _lowest(seen, targets), classes)
+
+
+def _lowest(seen: Mapping[str, Seen], targets: Sequence[str]) -> float:
+    return min(seen[name].low for name in targets)
+
+
+def _classes(seen: Mapping[str, Seen], targets: Sequence[str], choice: Choice) -> tuple[str, ...]:
+    """The names of the classes, if the target holds some."""
+    cells = {name: seen[name].cells for name in targets}
+    return class_names(targets[0], cells[targets[0]], choice.form) if holds_classes(targets, cells, choice) else ()
 
 
 def _look(

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from lbnn.base.arrays import Floats
 from lbnn.train.csvfile import CsvFormat
 from lbnn.train.listing import short, shortened
@@ -29,7 +31,8 @@ class Choice:
     """What to use of a file: these columns, or all but those to `drop`; how rows belong together; how it is written.
 
     Rows with the same `group` are never split up, those with the latest `time` are the ones to test on; neither is an
-    input. With `log_target` the logarithm of the targets is learned.
+    input. With `log_target` the logarithm of the targets is learned. The `task` is "regress" or "classify"; without one
+    a target of text is one of classes.
     """
 
     inputs: tuple[str, ...] = ()
@@ -38,6 +41,7 @@ class Choice:
     time: str | None = None
     log_target: bool = False
     form: CsvFormat = field(default_factory=CsvFormat)
+    task: str | None = None
 
     @property
     def aside(self) -> tuple[str, ...]:
@@ -49,6 +53,8 @@ class Choice:
 class Table:
     """Rows of numbers: inputs x [n, *shape], targets y [n, outputs]; `columns` are those of a CSV.
 
+    Of `classes`, where there are any, y holds the number.
+
     `groups` numbers the group of each row; `ordered` says that rows come in the order of time.
     """
 
@@ -59,6 +65,12 @@ class Table:
     notes: tuple[str, ...] = ()
     groups: Any = None
     ordered: bool = False
+    classes: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> Any:
+        """The number of each row's class [n]."""
+        return self.y[:, 0].astype(np.int64)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -92,7 +104,12 @@ def describe(table: Table) -> str:
     kinds = {1: f"{shape} inputs", 2: f"windows of {shape} (channels x length)", 3: f"images of {shape}"}
     names = f": {shortened(table.inputs)}" if table.columns else ""
     lines = [f"{len(table)} rows, {kinds[table.x.ndim - 1]}{names}", *categories(table.columns)]
-    return "\n".join([*lines, *table.notes, f"target: {shortened(table.targets)}"])
+    return "\n".join([*lines, *table.notes, target_line(table.targets, table.classes)])
+
+
+def target_line(targets: Sequence[str], classes: Sequence[str]) -> str:
+    """What is predicted."""
+    return f"target: {shortened(targets)}" + (f", {len(classes)} classes: {shortened(classes)}" if classes else "")
 
 
 def categories(columns: Sequence[Column]) -> list[str]:

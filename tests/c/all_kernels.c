@@ -8,3 +8,4 @@
 #include "lbnn_piecewise.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
+#include "lbnn_pool_correlated.h"

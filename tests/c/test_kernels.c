@@ -6,6 +6,7 @@
 #include "lbnn_linear.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
+#include "lbnn_pool_correlated.h"
 
 #include "check.h"
 

@@ -341,6 +341,28 @@ def test_average_pooling_divides_as_torch_does(
             assert over_v.reshape(-1)[: mean.size].tobytes() == spread.tobytes()
 
 
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@pytest.mark.parametrize("include_pad", [False, True])
+@pytest.mark.parametrize("case", POOLS, ids=str)
+def test_pooling_of_elements_that_move_together_averages_their_deviations(
+    kernels: Kernels, case: tuple[Any, ...], ceil_mode: bool, include_pad: bool
+) -> None:
+    channels, height, width, kernel, stride, padding = case
+    e, v = random(channels, height, width), positive(channels, height, width) * 10.0 ** random(channels, 1, 1)
+    true_mean, sigma = (
+        F.avg_pool2d(x[None], kernel, stride, padding, ceil_mode, include_pad)[0].numpy()
+        for x in (double(e), double(v).sqrt())
+    )
+    shape = PoolShape(channels, height, width, *true_mean.shape[1:], *kernel, *stride, *padding, int(include_pad))
+    mean, spread = empty(*true_mean.shape)
+    kernels("lbnn_avg_pool_correlated", e, v, mean, spread, shape)
+    assert_moments(mean, spread, true_mean, sigma**2)
+    if padding == (0, 0):
+        kernels("lbnn_avg_pool_correlated", e, v, e, v, shape)
+        assert e.reshape(-1)[: mean.size].tobytes() == mean.tobytes()
+        assert v.reshape(-1)[: mean.size].tobytes() == spread.tobytes()
+
+
 # ---- activation ----------------------------------------------------------------------------------
 
 SLOPES = (0.0, 0.01, 0.1, 0.3, 1.0)

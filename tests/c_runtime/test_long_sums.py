@@ -165,7 +165,7 @@ def core(compiler: str, folder: Path) -> Emulated:
     if compiler == "gcc":
         need("arm-none-eabi-gcc")
     names = sorted({kernel + end for _, kernel in LAYERS.values() for end in ("", "_point")})
-    names += ["lbnn_conv2d_small", "lbnn_avg_pool", "lbnn_avg_pool_point"]
+    names += ["lbnn_conv2d_small", "lbnn_avg_pool", "lbnn_avg_pool_correlated", "lbnn_avg_pool_point"]
     flags = (*CORE_BUILDS[compiler], "-DLBNN_KERNEL=")
     m4, image, include = CORES["cortex-m4"], folder / f"{compiler}.elf", [ROOT / "c_runtime"]
     return Emulated(UnicornMachine(link_for_core(m4, [SOURCE], image, names, flags, include, compiler), m4))
@@ -215,6 +215,8 @@ def check_pooling(call: Callable[[str, list[Any]], list[np.ndarray]], window: tu
     assert np.abs(got_mean / true_mean - 1.0).max() <= FLOAT32_TOLERANCE
     (point,) = call("lbnn_avg_pool_point", [mean, np.full(4, np.nan, np.float32), shape])[-1:]
     assert point.tobytes() == got_mean.tobytes()
+    together = call("lbnn_avg_pool_correlated", [mean, var, *(part.copy() for part in out), shape])[-2:]
+    assert_moments(*together, true_mean, np.full(4, var[0], np.float64), FLOAT32_TOLERANCE)
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)

@@ -96,6 +96,21 @@ def test_two_processes_train_the_model_of_one_and_the_first_alone_speaks_and_wri
     assert found["test"]["nll"] == pytest.approx(expected["test"]["nll"], rel=1e-4, abs=1e-4)
 
 
+@pytest.mark.parametrize("more", [[], ["--stream", "--batch", "33"]])
+def test_two_processes_train_the_classes_of_one(tmp_path, more):
+    rows = readings(tmp_path / "d.csv", 199).read_text().splitlines()[1:]
+    named = (f"{row},{'high' if float(row.split(',')[2]) > 0.3 else 'low'}\n" for row in rows)
+    (tmp_path / "d.csv").write_text("a,b,z,y\n" + "".join(named))
+    words = ["train", tmp_path / "d.csv", *SHORT, "--drop", "z", *more, "-o", "m.pt"]
+    alone = command(*words, folder=tmp_path)
+    first, second = Two(tmp_path, words).end()
+    assert (alone.status, first.status, second.status) == (0, 0, 0), first.stderr + second.stderr
+    torch.testing.assert_close(weights(tmp_path / "first/m.pt"), weights(tmp_path / "m.pt"), rtol=1e-5, atol=1e-5)
+    found, expected = json.loads(first.stdout), json.loads(alone.stdout)
+    assert found["classes"] == expected["classes"] == ["high", "low"]
+    assert found["test"]["nll"] == pytest.approx(expected["test"]["nll"], rel=1e-4, abs=1e-4)
+
+
 def begun(two: Two) -> None:
     """Some epochs of a training that would take long are over."""
     until = time.monotonic() + SECONDS

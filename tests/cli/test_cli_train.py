@@ -8,7 +8,7 @@ import pytest
 
 from lbnn.cli.main import main
 from lbnn.model.file import read_model
-from lbnn.train import large, regression
+from lbnn.train import about, large
 from lbnn.train.table import Column, Table
 
 
@@ -52,7 +52,7 @@ def test_the_command_writes_a_model_that_knows_its_columns_and_a_picture(run, tm
         assert word in out
     model = read_model(tmp_path / "new" / "m.pt")
     assert model.metadata["inputs"] == ["a", "site=roof", "site=yard"] and model.metadata["targets"] == ["t"]
-    assert regression.trained_columns(model.metadata) == (Column("a"), Column("site", ("roof", "yard")))
+    assert about.trained_columns(model.metadata) == (Column("a"), Column("site", ("roof", "yard")))
     assert set(model.metadata["test"]) == {"rows", "how", "nll", "rmse", "coverage"}
     assert (tmp_path / "new" / "m.png").read_bytes().startswith(b"\x89PNG")
 

@@ -143,3 +143,10 @@ def test_what_has_no_counterpart_is_refused_with_its_path_and_an_alternative(nam
 def test_sigma_must_be_positive(sigma):
     with pytest.raises(LbnnError, match="sigma must be a positive number"):
         lbnn.from_torch(nn.Linear(1, 1), sigma=sigma)
+
+
+@pytest.mark.parametrize("correlated", [False, True])
+def test_pools_take_the_rule_that_is_asked_for(correlated):
+    net, _ = NETWORKS["cnn"]
+    pools = [layer for layer in lbnn.from_torch(net, correlated=correlated) if hasattr(layer, "correlated")]
+    assert [pool.correlated for pool in pools] == [correlated] * 2

@@ -6,6 +6,7 @@ import torch
 
 import lbnn
 from c_models import mlp
+from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
 
 
@@ -48,3 +49,30 @@ def test_compile_reports_what_is_wrong_with_the_input():
         compiled(np.array([[0.0] * 3, [np.nan] * 3]))
     with pytest.raises(LbnnError, match="input_variance=True"):
         compiled(np.zeros((1, 3)), np.zeros((1, 3)))
+
+
+@pytest.mark.parametrize("head", [bnn.SoftmaxHead(), bnn.SoftmaxHead("fast"), bnn.SigmoidHead()], ids=repr)
+def test_a_model_with_a_head_classifies_as_torch_does_and_gives_the_logits_too(head):
+    torch.manual_seed(0)
+    model = bnn.Sequential(bnn.Linear(3, 4, sigma=0.5), bnn.ReLU(), bnn.Linear(4, 5, sigma=0.5), head)
+    x = torch.randn(7, 3)
+    with torch.no_grad():
+        want = model(x)
+    found = lbnn.compile(model, (3,), flags=("-O1",)).classify(x.numpy())
+    for name in ("probability", "entropy", "aleatoric", "epistemic"):
+        assert np.allclose(getattr(found, name), getattr(want, name), atol=2e-5), name
+    assert (found.label == want.label.numpy()).all()
+    assert np.allclose(found.logits.var, want.logits.var, rtol=1e-4)
+
+
+def test_classify_takes_an_input_variance_and_refuses_a_model_without_a_head():
+    model = bnn.Sequential(mlp(3, 4), bnn.SoftmaxHead())
+    x, var = np.random.default_rng(0).uniform(0.1, 1.0, size=(2, 4, 3)).astype(np.float32)
+    found = lbnn.compile(model, (3,), input_variance=True, flags=("-O0",)).classify(x, var)
+    with torch.no_grad():
+        want = model(lbnn.Moments(torch.from_numpy(x), torch.from_numpy(var)))
+    assert np.allclose(found.probability, want.probability, atol=2e-5)
+    with pytest.raises(LbnnError, match="sample 1: an input is not finite"):
+        lbnn.compile(model, (3,), flags=("-O0",)).classify(np.array([[0.0] * 3, [np.nan] * 3]))
+    with pytest.raises(LbnnError, match="has no head"):
+        lbnn.compile(mlp(3, 1), (3,), flags=("-O0",)).classify(np.zeros((1, 3)))

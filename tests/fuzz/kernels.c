@@ -10,6 +10,7 @@
 #include "lbnn_piecewise.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
+#include "lbnn_pool_correlated.h"
 
 /* A kernel's results over its inputs, or beside them. */
 static float *output_over(fuzz *f, const float *in, int n, int in_place)
@@ -306,8 +307,19 @@ static int pool_input_count(const lbnn_pool_shape *s)
     return s->channels * s->in_height * s->in_width;
 }
 
-/* sum / n, or with a second division sum / n^2; n as PyTorch counts */
-static real pool_output(const float *in, const lbnn_pool_shape *s, int channel, int row, int column, int squared)
+typedef enum { POOLED_MEAN, POOLED_VARIANCE, POOLED_TOGETHER } pooled;
+
+/* A term of the sum; where elements rise and fall together the root of a variance. */
+static real pool_term(float x, pooled what)
+{
+    if (what != POOLED_TOGETHER || !is_finite(x)) {
+        return real_of(x);
+    }
+    return x >= 0.0f ? real_near(sqrt((double)x), REAL_UNIT) : real_unknown(0);
+}
+
+/* sum / n, with a second division sum / n^2, or (sum / n)^2; n as PyTorch counts */
+static real pool_output(const float *in, const lbnn_pool_shape *s, int channel, int row, int column, pooled what)
 {
     const int top = row * s->stride_height - s->padding_height, left = column * s->stride_width - s->padding_width;
     const int bottom = least(top + s->kernel_height, s->in_height + s->padding_height);
@@ -317,23 +329,24 @@ static real pool_output(const float *in, const lbnn_pool_shape *s, int channel, 
     for (int y = top; y < bottom; y++) {
         for (int x = left; x < right; x++) {
             if (y >= 0 && y < s->in_height && x >= 0 && x < s->in_width) {
-                sum = real_add(sum, real_of(in[(channel * s->in_height + y) * s->in_width + x]));
+                sum = real_add(sum, pool_term(in[(channel * s->in_height + y) * s->in_width + x], what));
                 inside++;
             }
         }
     }
     const int n = s->count_include_pad ? (bottom - top) * (right - left) : inside;
     const real scale = real_near(1.0 / n, REAL_UNIT);
-    return real_mul(squared ? real_mul(scale, scale) : scale, sum);
+    const real mean = real_mul(scale, sum);
+    return what == POOLED_TOGETHER ? real_mul(mean, mean) : what == POOLED_VARIANCE ? real_mul(real_mul(scale, scale), sum) : mean;
 }
 
-static void check_pool(fuzz *f, const float *in, const float *out, const lbnn_pool_shape *s, int is_variance)
+static void check_pool(fuzz *f, const float *in, const float *out, const lbnn_pool_shape *s, pooled what)
 {
     for (int channel = 0; channel < s->channels; channel++) {
         for (int row = 0; row < s->out_height; row++) {
             for (int column = 0; column < s->out_width; column++) {
-                const real want = pool_output(in, s, channel, row, column, is_variance);
-                (is_variance ? fuzz_variance : fuzz_mean)(f, *out++, want);
+                const real want = pool_output(in, s, channel, row, column, what);
+                (what == POOLED_MEAN ? fuzz_mean : fuzz_variance)(f, *out++, want);
             }
         }
     }
@@ -349,14 +362,14 @@ static float *pool_results(fuzz *f, const float *in, const lbnn_pool_shape *s, i
 typedef void pool_kernel(const float *, const float *, float *, float *, const lbnn_pool_shape *);
 typedef void pool_point_kernel(const float *, float *, const lbnn_pool_shape *);
 
-static void fuzz_pool(fuzz *f, pool_kernel kernel, lbnn_pool_shape s)
+static void fuzz_pool(fuzz *f, pool_kernel kernel, lbnn_pool_shape s, pooled what)
 {
     const int n = pool_input_count(&s), in_place = fuzz_size(f, 0, 1) && s.padding_height + s.padding_width == 0;
     const float *e = fuzz_means(f, n), *v = fuzz_variances(f, n);
     float *mean = pool_results(f, e, &s, in_place), *var = pool_results(f, v, &s, in_place);
     kernel(in_place ? mean : e, in_place ? var : v, mean, var, &s);
-    check_pool(f, e, mean, &s, 0);
-    check_pool(f, v, var, &s, 1);
+    check_pool(f, e, mean, &s, POOLED_MEAN);
+    check_pool(f, v, var, &s, what);
 }
 
 static void fuzz_pool_point(fuzz *f, pool_point_kernel kernel, lbnn_pool_shape s)
@@ -365,12 +378,13 @@ static void fuzz_pool_point(fuzz *f, pool_point_kernel kernel, lbnn_pool_shape s
     const float *x = fuzz_means(f, n);
     float *out = pool_results(f, x, &s, in_place);
     kernel(in_place ? out : x, out, &s);
-    check_pool(f, x, out, &s, 0);
+    check_pool(f, x, out, &s, POOLED_MEAN);
 }
 
-static void fuzz_avg_pool(fuzz *f) { fuzz_pool(f, lbnn_avg_pool, any_pool(f)); }
+static void fuzz_avg_pool(fuzz *f) { fuzz_pool(f, lbnn_avg_pool, any_pool(f), POOLED_VARIANCE); }
 static void fuzz_avg_pool_point(fuzz *f) { fuzz_pool_point(f, lbnn_avg_pool_point, any_pool(f)); }
-static void fuzz_avg_pool_2x2(fuzz *f) { fuzz_pool(f, lbnn_avg_pool_2x2, pool_2x2(f)); }
+static void fuzz_avg_pool_2x2(fuzz *f) { fuzz_pool(f, lbnn_avg_pool_2x2, pool_2x2(f), POOLED_VARIANCE); }
+static void fuzz_avg_pool_correlated(fuzz *f) { fuzz_pool(f, lbnn_avg_pool_correlated, any_pool(f), POOLED_TOGETHER); }
 static void fuzz_avg_pool_2x2_point(fuzz *f) { fuzz_pool_point(f, lbnn_avg_pool_2x2_point, pool_2x2(f)); }
 
 /* ---- activations ----------------------------------------------------------------------------------- */
@@ -930,6 +944,7 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_avg_pool", fuzz_avg_pool},
     {"lbnn_avg_pool_2x2", fuzz_avg_pool_2x2},
     {"lbnn_avg_pool_2x2_point", fuzz_avg_pool_2x2_point},
+    {"lbnn_avg_pool_correlated", fuzz_avg_pool_correlated},
     {"lbnn_avg_pool_point", fuzz_avg_pool_point},
     {"lbnn_concat", fuzz_concat},
     {"lbnn_conv2d", fuzz_conv2d},

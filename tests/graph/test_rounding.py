@@ -274,4 +274,5 @@ def test_the_bound_of_a_clamped_activation_covers_a_mean_of_0_between_its_ends(s
     node, formula = Node("act", "leaky_relu_clamped", (INPUT,), attrs), ops.find("leaky_relu_clamped").formula
     out, at_zero = (formula(NUMPY, place, **attrs) for place in (x, Moments(0.0 * x.mean, x.var + error.var)))
     bound = RULES["leaky_relu_clamped"](node, [x], [error], out)
-    assert all(np.all(np.abs(at_zero[i] - out[i]) <= bound[i]) for i in (0, 1))
+    for moved, exact, most in zip(at_zero, out, bound, strict=True):
+        assert np.all(np.abs(moved - exact) <= most)

@@ -13,7 +13,7 @@ from lbnn.measure.live import MOST_LIVE_INPUTS
 from lbnn.measure.samples import Samples
 from lbnn.model.file import read_model
 from places import need
-from reports import HOSTILE, Elements, network, report, save_named, write_csv
+from reports import HOSTILE, Elements, network, report, save_classes, save_named, write_csv
 
 
 def test_the_wasm_module_is_small_and_more_inputs_than_one_looks_at_get_none(tmp_path):
@@ -133,3 +133,21 @@ def test_hostile_names_do_nothing_in_a_browser(browser, tmp_path):
     assert browser.find_element("css selector", "h1").text == " ".join(HOSTILE.split())
     assert browser.find_elements("css selector", "img") == [] and browser.get_log("browser") == []
     assert json.loads(browser.execute_script("return document.getElementById('live-data').textContent"))
+
+
+def test_the_page_of_a_classifier_answers_probabilities(browser, tmp_path):
+    model = save_classes(tmp_path, {"unsure_entropy": 0.1})
+    report(model, tmp_path / "r.html")
+    open_page(browser, tmp_path / "r.html")
+    for index, value in enumerate([4.25, 0.5]):
+        slide(browser, index, value)
+    samples = Samples(np.array([[4.25, 0.5]], np.float32), None, ("ordinary",))
+    want = BACKENDS["torch"].run(read_model(model), samples).classes
+    told = browser.execute_script("return document.getElementById('live-answer').textContent")
+    best = int(want.probability[0].argmax())
+    assert f"{('idle', 'run', 'walk')[best]} {100 * want.probability[0, best]:.1f} %" in told and "unsure" in told
+    assert f"entropy {want.entropy[0]:.3f} nats, of which {want.epistemic[0]:.3f}" in told
+    script = "const s = document.getElementById('live-output'); s.value = 2; s.dispatchEvent(new Event('change'));"
+    browser.execute_script(script)
+    assert answer(browser)[0] == pytest.approx(want.probability[0, 2], abs=1e-5) and answer(browser)[1] == 0
+    assert browser.get_log("browser") == []

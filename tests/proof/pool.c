@@ -1,5 +1,6 @@
 /* Average pooling: padding, ceil mode, windows that overlap, and in place. */
 #include "lbnn_pool.h"
+#include "lbnn_pool_correlated.h"
 
 /* Channels; in height, width; out height, width; kernel, stride, padding (height, width each); count_include_pad. */
 #define POOL(c, h, w, oh, ow, kh, kw, sh, sw, ph, pw, with_pad)                                       \
@@ -45,6 +46,13 @@ void prove_lbnn_avg_pool_2x2(void)
 {
 #define POOL_KERNEL lbnn_avg_pool_2x2
     POOLS_2X2();
+#undef POOL_KERNEL
+}
+
+void prove_lbnn_avg_pool_correlated(void)
+{
+#define POOL_KERNEL lbnn_avg_pool_correlated
+    ANY_POOLS();
 #undef POOL_KERNEL
 }
 

@@ -21,7 +21,7 @@ PRELOADED = [
     "lbnn.cli.program",
     "lbnn.exporters",
     "lbnn.exporters.c",
-    "lbnn.train.regression",
+    "lbnn.train.training",
 ]
 SECONDS = 120
 

@@ -107,6 +107,7 @@ def _avg_pool(rank: int) -> Maker:
             padding=draw.odd(pads if draw.flag() or len(set(pads)) > 1 else pads[0], -1, 3),
             ceil_mode=draw.flag(),
             count_include_pad=draw.flag(),
+            correlated=draw.flag(),
         )
 
     return pool
@@ -115,7 +116,9 @@ def _avg_pool(rank: int) -> Maker:
 def _global_pool(rank: int) -> Maker:
     def pool(draw: Draw, shape: Shape) -> Arguments | None:
         sizes = (1, (1,) * rank)
-        return dict(output_size=draw.odd(draw.pick(sizes), 2, None)) if len(shape) == rank + 1 else None
+        if len(shape) != rank + 1:
+            return None
+        return dict(output_size=draw.odd(draw.pick(sizes), 2, None), correlated=draw.flag())
 
     return pool
 

@@ -23,6 +23,21 @@ def save_named(folder, inputs=1, outputs=1, **about):
     return lbnn.save(network(inputs, outputs), folder / "sensor.pt", input_shape=(inputs,), metadata=metadata)
 
 
+def save_classes(folder, about=None, names=("idle", "run", "walk"), head=None):
+    """A network of two inputs with a head."""
+    model = bnn.Sequential(*network(2, len(names)), head or bnn.SoftmaxHead())
+    metadata = {"inputs": ["in0", "in1"], "targets": ["gait"], "classes": list(names), **(about or {})}
+    return lbnn.save(model, folder / "gait.pt", input_shape=(2,), metadata=metadata)
+
+
+def write_classes(path, names=("idle", "run", "walk")):
+    """Rows for it."""
+    rng = np.random.default_rng(0)
+    rows = [f"{a:.4f},{b:.4f},{names[i % len(names)]}" for i, (a, b) in enumerate(rng.normal(3.0, 2.0, (60, 2)))]
+    path.write_text("\n".join(["in0,in1,gait", *rows]))
+    return path
+
+
 def write_csv(path, inputs):
     rng = np.random.default_rng(0)
     rows = rng.normal(3.0, 2.0, (60, inputs + 1))

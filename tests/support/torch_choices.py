@@ -6,6 +6,9 @@ from draws import Draw
 from layer_choices import LAYERS, SLOPES, Arguments, Maker
 from lbnn.ops import Shape
 
+OURS = ("sigma", "clamp", "correlated", "dtype")
+"""Arguments that torch's layers do not have."""
+
 
 def _like(name: str, **refused: object) -> Maker:
     """The arguments of lbnn's own layer that torch's has too, and odd ones that only from_torch looks at.
@@ -18,7 +21,7 @@ def _like(name: str, **refused: object) -> Maker:
         if made is None:
             return None
         odd = {key: draw.odd(made.get(key), value) for key, value in refused.items()}
-        return {key: value for key, value in {**made, **odd}.items() if key not in ("sigma", "clamp", "dtype")}
+        return {key: value for key, value in {**made, **odd}.items() if key not in OURS}
 
     return arguments
 

@@ -194,6 +194,8 @@ def test_the_reading_says_who_is_better_and_who_worse_and_scores_mixtures_twice(
     assert "- RMSE: **better** b. **worse** a. **neither** c.\n" in said
     mean = np.mean([one["gaussian"] for one in methods["b"].values()])
     assert said.endswith(f"as one Gaussian: b {mean:.3f}.")
+    few = {name: {split: found[split] for split in range(4)} for name, found in methods.items()}
+    assert reading(few) == "Fewer than 5 splits say nothing about who is better."
 
 
 def test_calibration_on_public_data_counts_unseen_rows_and_covers_what_it_says(quick, tmp_path, capsys):

@@ -45,6 +45,23 @@ def test_it_trains_as_the_ordinary_step(make, options):
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-9)
 
 
+def classifier():
+    torch.manual_seed(4)
+    layers = [bnn.Linear(1, 4, sigma=0.1), bnn.LeakyReLU(), bnn.Linear(4, 3, sigma=0.1), bnn.SoftmaxHead()]
+    return bnn.Sequential(*layers).double()
+
+
+def test_it_trains_a_network_with_a_head_as_the_ordinary_step():
+    x, y = data()
+    pair = x, (y[:, 0] > y.median()).long() + (x[:, 0] > 0.3).long()
+    models = [classifier(), classifier()]
+    one, two = (fit(m, pair, epochs=8, compile=c, batch_size=8) for m, c in zip(models, (False, True), strict=True))
+    assert two.loss == pytest.approx(one.loss, rel=1e-9)
+    for a, b in zip(*map(weights, models), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-9)
+    assert models[1](x).probability.sum(-1).tolist() == pytest.approx([1.0] * len(x))
+
+
 @pytest.mark.parametrize("most", [0.5, 5.0, 100.0, None])
 def test_gradients_are_clipped_as_torch_clips_them_and_small_ones_stay(most):
     gradients = [torch.tensor([3.0, -1.0], dtype=torch.float64), torch.tensor([[4.0]], dtype=torch.float64)]

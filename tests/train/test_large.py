@@ -25,10 +25,10 @@ from lbnn.train.newrows import RowReader
 from lbnn.train.packing import Shares, Sums, chances
 from lbnn.train.processes import Processes
 from lbnn.train.recipe import MOST_STEPS, recipe_for
-from lbnn.train.regression import Job, train_file
 from lbnn.train.rowfile import RowFile
 from lbnn.train.survey import survey
 from lbnn.train.table import Choice, Column
+from lbnn.train.training import Job, train_file
 
 KINDS = {
     "number": lambda draw: f"{draw.gauss(0, 1):.4g}",
@@ -376,8 +376,8 @@ def test_what_is_no_number_in_a_file_is_none_in_a_prediction(tmp_path, cell):
 PEAK = """
 import sys
 from lbnn.cli.program import run
-from lbnn.train import regression
-regression.find_spec = lambda name: None  # no picture, which takes more memory than all else
+from lbnn.train import training
+training.find_spec = lambda name: None  # no picture, which takes more memory than all else
 status = run(sys.argv[1:])
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")), file=sys.stderr)
 sys.exit(status)

@@ -77,7 +77,7 @@ def test_the_sums_give_the_moments_of_the_samples_wherever_the_pivot_is():
         sums.add(Moments(m[rows], v[rows]))
     check = sums.result(Moments(m[0], v[0]))
     u = (m - m.mean(0)) ** 2 + v
-    torch.testing.assert_close(check.sampled, Moments(m.mean(0), m.var(0) + v.mean(0)))
+    torch.testing.assert_close(tuple(check.sampled), (m.mean(0), m.var(0) + v.mean(0)))
     torch.testing.assert_close(check.mean_se, m.std(0) / 30**0.5)
     torch.testing.assert_close(check.var_se, u.std(0) / 30**0.5)
 
@@ -145,7 +145,7 @@ def test_drawn_networks_use_the_plain_activation_whatever_form_one_pass_takes():
     clamped.load_state_dict(exact.state_dict())
     x = torch.tensor([[-9.0], [0.0], [9.0]])
     a, b = (monte_carlo(model, x, 500, seeded()) for model in (exact, clamped))
-    torch.testing.assert_close(a.sampled, b.sampled, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(tuple(a.sampled), tuple(b.sampled), rtol=1e-4, atol=1e-6)
     assert not torch.allclose(a.one_pass.var, b.one_pass.var, rtol=0.1)
     assert within(a.one_pass.mean, a.sampled.mean, a.mean_se)
 
@@ -228,3 +228,10 @@ def test_a_value_without_any_variance_has_no_error():
 def test_nonsense_gets_a_clear_error(model, samples, message):
     with pytest.raises(LbnnError, match=message):
         monte_carlo(model, X, samples)
+
+
+def test_the_ratio_of_deviations_is_their_geometric_mean():
+    spreads = torch.tensor([[1.0, 4.0, 0.0], [4.0, 64.0, 0.0]], dtype=torch.float64)
+    sampled, one_pass = (Moments(torch.zeros(3), var) for var in spreads)
+    check = MonteCarlo(sampled, one_pass, torch.zeros(3), torch.zeros(3), 9)
+    assert check.sd_ratio == pytest.approx((2.0 * 4.0 * 1.0) ** (1 / 3))

@@ -55,6 +55,8 @@ def cells(methods: ByMethod, method: str) -> list[str]:
 
 def reading(methods: ByMethod) -> str:
     """Who differs from lbnn by more than two standard errors, and mixtures scored as one Gaussian."""
+    if max(map(len, methods.values())) < ENOUGH:
+        return f"Fewer than {ENOUGH} splits say nothing about who is better."
     single = [f"{method} {np.mean(values):.3f}" for method, values in as_gaussians(methods).items()]
     lines = [
         f"Beside {OURS}, by more than two standard errors:\n",

@@ -15,6 +15,9 @@ from lbnn.nn.base import Layer
 from lbnn.ops import OPS, Op
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "layers.md"
+VARIANTS = {"leaky_relu": ("leaky_relu_clamped",), "avg_pool": ("avg_pool_correlated",)}
+"""Operators that an argument of a layer chooses instead of its own."""
+
 START, END = "<!-- table: tools/tables/layer_table.py -->\n", "<!-- end of table -->\n"
 
 
@@ -30,7 +33,7 @@ def layer_classes() -> dict[str, type[Layer]]:
 
 def operators(kind: type[Layer]) -> list[str]:
     """The operators of a layer: the one it is, its variants and their forms for known inputs."""
-    names = [name for name in OPS if name == kind.op or name.startswith(f"{kind.op}_clamped")]
+    names = [name for name in OPS if name == kind.op or name in VARIANTS.get(kind.op, ())]
     forms = [OPS[name].point_form for name in names]
     return [*names, *dict.fromkeys(form for form in forms if form)]
 

@@ -53,7 +53,7 @@ class Block:
     @property
     def folder(self) -> Path:
         """Where the command runs."""
-        return self.page.parent if self.page.parent.parent.name == "examples" else ROOT
+        return self.page.parent if self.page.parent.parent == ROOT / "examples" else ROOT
 
 
 def pages() -> list[Path]:

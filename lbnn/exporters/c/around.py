@@ -8,12 +8,15 @@ import numpy as np
 
 from lbnn.exporters.c import literals
 from lbnn.exporters.c.heads import HEAD_KERNELS
+from lbnn.exporters.c.names import c_string
 from lbnn.exporters.c.program import Program
 from lbnn.exporters.c.selftest import Golden
 from lbnn.graph.reference import classify
 from lbnn.model.file import Model
 from lbnn.model.inputs import trained_range, unsure_entropy, usual_inputs
+from lbnn.train.about import given_classes
 from lbnn.train.calibration import read_calibration
+from lbnn.train.class_calibration import read_class_calibration
 
 LONGEST_EXAMPLE = 64
 CLASS_TOLERANCE = 1e-4
@@ -43,8 +46,21 @@ class CalibrationView:
 
 
 @dataclass(frozen=True)
+class SetView:
+    """The constants of calibrated classes as text."""
+
+    rows: int
+    percent: str
+    threshold: str
+    temperature: str
+
+
+@dataclass(frozen=True)
 class HeadView:
-    """What NAME_classify says: its kernel, where the logits lie in `work`, the class, and when it is unsure."""
+    """What NAME_classify says: its kernel, where the logits lie in `work`, the class, and when it is unsure.
+
+    `names` are those of the classes as C strings, where the model file has them.
+    """
 
     kernel: str
     what: str
@@ -54,6 +70,8 @@ class HeadView:
     limit: str
     probability: str
     room: str
+    names: tuple[str, ...]
+    set: SetView | None
 
 
 def head_view(vectors: Golden, program: Program, model: Model) -> HeadView | None:
@@ -71,7 +89,18 @@ def head_view(vectors: Golden, program: Program, model: Model) -> HeadView | Non
         limit="" if limit is None else literals.scalar(limit),
         probability=literals.nested(found.probability),
         room=", ".join(map(literals.scalar, _class_room(vectors))),
+        names=tuple(map(c_string, given_classes(model.metadata, max(2, program.output_len)))),
+        set=_set_view(model) if not one else None,
     )
+
+
+def _set_view(model: Model) -> SetView | None:
+    """Of a model that was calibrated."""
+    found = read_class_calibration(model.metadata)
+    if found is None:
+        return None
+    percent, temperature = f"{100 * found.level:.4g}", f"{found.temperature:.4g}"
+    return SetView(found.rows, percent, literals.scalar(found.threshold), temperature)
 
 
 def _class_room(vectors: Golden) -> list[float]:

@@ -112,8 +112,17 @@ def _small(node: Node, emission: Emission) -> list[Call]:
 
 
 def _avg_pool(node: Node, emission: Emission) -> list[Call]:
+    shape = _pool_shape(node, emission)
+    return _pooled(node, emission, shape, pool_kernel(shape) + _point(node))
+
+
+def _avg_pool_correlated(node: Node, emission: Emission) -> list[Call]:
+    return _pooled(node, emission, _pool_shape(node, emission), "lbnn_avg_pool_correlated")
+
+
+def _pool_shape(node: Node, emission: Emission) -> PoolShape:
     (source,) = node.inputs
-    shape = PoolShape(
+    return PoolShape(
         *_planes(emission.shape(source)),
         *_planes(emission.shape(node.name))[1:],
         *_two(node.attrs["kernel_size"], 1),
@@ -121,9 +130,11 @@ def _avg_pool(node: Node, emission: Emission) -> list[Call]:
         *_two(node.attrs["padding"], 0),
         int(node.attrs["count_include_pad"]),
     )
+
+
+def _pooled(node: Node, emission: Emission, shape: PoolShape, kernel: str) -> list[Call]:
     geometry = emission.geometry(node, "lbnn_pool_shape", shape)
-    kernel = pool_kernel(shape) + _point(node)
-    return [call(kernel, *emission.arrays(source), *emission.arrays(node.name), geometry)]
+    return [call(kernel, *emission.arrays(node.inputs[0]), *emission.arrays(node.name), geometry)]
 
 
 def _pointwise(node: Node, emission: Emission) -> list[Call]:
@@ -211,6 +222,7 @@ ROWS: Mapping[str, Row] = {
     "linear": Row("lbnn_linear.h", _both("lbnn_linear"), _linear),
     "conv": Row("lbnn_conv.h", _CONVOLUTIONS, _conv),
     "avg_pool": Row("lbnn_pool.h", _both("lbnn_avg_pool", "lbnn_avg_pool_2x2"), _avg_pool),
+    "avg_pool_correlated": Row("lbnn_pool_correlated.h", ("lbnn_avg_pool_correlated",), _avg_pool_correlated),
     "leaky_relu": Row("lbnn_activation.h", _both("lbnn_leaky_relu"), _pointwise),
     "leaky_relu_clamped": Row("lbnn_activation.h", ("lbnn_leaky_relu_clamped",), _pointwise),
     "abs": Row("lbnn_activation.h", _both("lbnn_abs"), _pointwise),

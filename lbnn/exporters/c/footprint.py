@@ -23,6 +23,7 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_avg_pool": (584, 176),
     "lbnn_avg_pool_2x2": (248, 104),
     "lbnn_avg_pool_2x2_point": (224, 88),
+    "lbnn_avg_pool_correlated": (1102, 184),
     "lbnn_avg_pool_point": (562, 168),
     "lbnn_concat": (72, 52),
     "lbnn_conv2d": (2708, 408),

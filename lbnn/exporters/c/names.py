@@ -24,6 +24,8 @@ _FILES = """
     stdio stdlib string tgmath time uchar wchar wctype arduino example_main cmakelists kconfig
     aux con nul prn com1 com2 com3 com4 com5 com6 com7 com8 com9 lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9
 """
+_PLAIN = frozenset(map(chr, range(32, 127))) - frozenset('"\\?%')
+LONGEST_STRING = 60
 RESERVED = frozenset((_KEYWORDS + _FILES).split())
 
 
@@ -53,6 +55,12 @@ def identifiers(texts: Iterable[str], prefix: str, taken: Collection[str] = ()) 
 def comment(text: str) -> str:
     """Text that can't end a comment, continue a line or form a trigraph: printable ASCII without * ? \\ and quotes."""
     return re.sub(r"""[^ -~]|[*?\\"'`]""", "_", text)
+
+
+def c_string(text: str) -> str:
+    """Any text as a C string in UTF-8, cut where it is long; all but plain ASCII, and what C reads twice, in octal."""
+    cut = text.encode("utf-8", "backslashreplace")[:LONGEST_STRING].decode("utf-8", "ignore").encode()
+    return '"' + "".join(chr(byte) if chr(byte) in _PLAIN else f"\\{byte:03o}" for byte in cut) + '"'
 
 
 def _digest(text: str, stem: str) -> str:

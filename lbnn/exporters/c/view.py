@@ -176,7 +176,7 @@ def _lengths(program: Program) -> dict[str, Any]:
 def _named_elements(program: Program, model: Model) -> tuple[str, ...]:
     return (
         *_elements("input", model.metadata.get("inputs"), program.input_len),
-        *_elements("mean", model.metadata.get("targets"), program.output_len),
+        *_elements("mean", model.metadata.get("targets"), program.output_len if program.graph.head is None else -1),
     )
 
 

@@ -29,9 +29,11 @@ from lbnn.graph import INPUT, Graph, Node, Value
 from lbnn.graph.passes import prepare
 from lbnn.graph.reference import evaluate_node
 from lbnn.model.file import Model
-from lbnn.model.inputs import trained_range
+from lbnn.model.inputs import trained_range, unsure_entropy
 from lbnn.ops.heads import find_head
+from lbnn.train.about import given_classes
 from lbnn.train.calibration import read_calibration
+from lbnn.train.class_calibration import read_class_calibration
 
 CLASS_OUTPUTS = ("probability", "entropy", "mutual_information")
 """Of a graph with a head, beside mean and variance of the logits."""
@@ -85,7 +87,18 @@ def _facts(model: Model) -> dict[str, str]:
     outputs = math.prod(model.graph.values[model.graph.output].shape)
     if (found := read_calibration(model.metadata, outputs)) is not None:
         facts |= {"interval_level": found.level, "interval_factor": found.factor, "unsure_sd": found.unsure_sd}
-    return {key: json.dumps(value) for key, value in facts.items()}
+    return {key: json.dumps(value) for key, value in (facts | _class_facts(model, outputs)).items()}
+
+
+def _class_facts(model: Model, outputs: int) -> dict[str, Any]:
+    """Of a network with a head: the names of its classes, and what its calibration found."""
+    if model.graph.head is None:
+        return {}
+    names, limit = given_classes(model.metadata, max(2, outputs)), unsure_entropy(model.metadata)
+    facts: dict[str, Any] = ({"classes": names} if names else {}) | ({} if limit is None else {"unsure_entropy": limit})
+    if (found := read_class_calibration(model.metadata)) is not None:
+        facts |= {"temperature": found.temperature, "set_level": found.level, "set_threshold": found.threshold}
+    return facts
 
 
 class _Builder:

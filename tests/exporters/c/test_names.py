@@ -1,6 +1,7 @@
 """Any text becomes a safe identifier, file name or comment."""
 
 import re
+import subprocess
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from c_models import STRICT, run, sources
 from lbnn.exporters.c import COptions, c_name, export_c
-from lbnn.exporters.c.names import RESERVED, comment, identifiers
+from lbnn.exporters.c.names import LONGEST_STRING, RESERVED, c_string, comment, identifiers
 from lbnn.graph import GraphBuilder
 from lbnn.model.file import Model
 from places import need
@@ -89,3 +90,29 @@ def test_a_hostile_model_exports_to_safe_names_and_runs(tmp_path):
     assert all(re.fullmatch(r"[\w.]+", path.name) for path in folder.iterdir())
     run("gcc", *STRICT, *(path.name for path in sources(folder, "x_int_main")), "-o", "a.out", "-lm", cwd=folder)
     assert "self-test: ok" in run(folder / "a.out")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plain text",
+        'a "quote"',
+        "back\\slash",
+        "??/ trigraph",
+        "ünïcode €",
+        "100 %",
+        "line\nbreak\0",
+        "",
+        "é" * 99,
+        "\udcff",
+    ],
+)
+def test_a_string_of_c_holds_the_text(tmp_path, text):
+    (tmp_path / "s.c").write_text(f"#include <stdio.h>\nint main(void) {{ static const char s[] = {c_string(text)};\n"
+                                  "return fwrite(s, 1, sizeof s - 1, stdout) != sizeof s - 1; }\n")  # fmt: skip
+    strict = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-trigraphs"]
+    subprocess.run(["cc", *strict, "s.c", "-o", "s"], cwd=tmp_path, check=True)
+    printed = subprocess.run([tmp_path / "s"], capture_output=True, check=True).stdout.decode()
+    whole = text.encode("utf-8", "backslashreplace").decode()
+    assert whole.startswith(printed) and (printed == whole or 57 <= len(printed.encode()) <= LONGEST_STRING)
+    assert c_string(text).isascii() and "\n" not in c_string(text)

@@ -6,7 +6,7 @@ others: cross-validation, or one share of test rows where that is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,55 +14,46 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import refuse_unwritable
-from lbnn.base.moments import Moments
 from lbnn.model.file import save
-from lbnn.model.inputs import KEY_OF_RANGE, range_of
-from lbnn.train import metrics
+from lbnn.model.inputs import range_of
+from lbnn.train.about import KEY_OF_CLASSES, described
 from lbnn.train.datafile import FEWEST_ROWS, file_sha256, read_table
+from lbnn.train.labels import check_class_options, check_class_sizes
+from lbnn.train.outcome import Trained, picture, plain_scores, summary_lines
 from lbnn.train.processes import PeerLost, joined_processes
-from lbnn.train.recipe import Recipe, predict_in_parts, recipe_for, train_network
+from lbnn.train.recipe import (
+    Recipe,
+    class_recipe_for,
+    joined_outcomes,
+    predict_in_parts,
+    recipe_for,
+    train_classes,
+    train_network,
+)
 from lbnn.train.result import FitResult
 from lbnn.train.splits import folds, held_out, others
-from lbnn.train.table import Choice, Column, Table, describe
+from lbnn.train.table import Choice, Table, describe
 
-REPORTED_LEVELS = (0.68, 0.95)
 WIDEST = 4096
 FOLDS = 3
 WATCHED = 0.15
 """Share of the rows that decide when to stop, where patience is asked for."""
-FEW = 20
-"""Scores of fewer rows say little."""
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A model, its history, and predictions for rows that were not fitted: none if Ctrl-C came before them."""
-
-    model: bnn.Sequential
-    history: FitResult
-    test: Moments[Tensor] | None
-    target: Tensor
-    how: str
-
-    @property
-    def scores(self) -> metrics.Summary | None:
-        """What the predictions are worth."""
-        return None if self.test is None else metrics.summary(self.test, self.target, REPORTED_LEVELS)
-
-
-def train_regression(table: Table, seed: int = 0, test_share: float | None = None, **given: Any) -> Trained:
+def train_table(table: Table, seed: int = 0, test_share: float | None = None, **given: Any) -> Trained:
     """Fits all rows but a share for the test, if one is asked for, and scores by it or else by cross-validation.
 
     `given` are fields of a Recipe; what is not given follows from the data.
     """
     if len(table) < FEWEST_ROWS:
         raise LbnnError(f"{len(table)} rows have a value in every column; at least {FEWEST_ROWS} are needed")
-    recipe = recipe_for(len(table), table.x.shape[1:], **given)
+    if table.classes:
+        check_class_sizes(table.classes, np.bincount(table.labels, minlength=len(table.classes)).tolist())
+    recipe = (class_recipe_for if table.classes else recipe_for)(len(table), table.x.shape[1:], **given)
     if test_share is None:
         model, history = _fitted(table, recipe, seed)
         return _cross_validated(model, history, table, recipe, seed)
@@ -70,13 +61,20 @@ def train_regression(table: Table, seed: int = 0, test_share: float | None = Non
     model, history = _fitted(table.rows(others(table, part)), recipe, seed)
     if history.interrupted:
         return Trained(model, history, None, torch.empty(0), "interrupted")
-    moments = predict_in_parts(model, torch.from_numpy(table.x[part]))
-    return Trained(model, history, moments, torch.from_numpy(table.y[part]), f"{len(part)} test rows")
+    test = predict_in_parts(model, torch.from_numpy(table.x[part]))
+    return Trained(model, history, test, _observed(table, part), f"{len(part)} test rows")
+
+
+def _observed(table: Table, rows: Any) -> torch.Tensor:
+    """Numbers [n, outputs] or numbers of classes [n]."""
+    return torch.from_numpy((table.labels if table.classes else table.y)[rows])
 
 
 def _fitted(table: Table, recipe: Recipe, seed: int) -> tuple[bnn.Sequential, FitResult]:
     """A network for the table, of which some rows are watched if the recipe has patience."""
     watched = held_out(table, WATCHED, seed) if recipe.patience else None
+    if table.classes:
+        return train_classes(table.x, table.labels, len(table.classes), recipe, seed, watched)
     return train_network(table.x, table.y, recipe, seed, watched)
 
 
@@ -94,59 +92,8 @@ def _cross_validated(model: bnn.Sequential, history: FitResult, table: Table, re
     if not done:
         return Trained(model, history, None, torch.empty(0), "interrupted")
     rows = np.concatenate(parts[: len(done)])
-    moments = Moments(torch.cat([out.mean for out in done]), torch.cat([out.var for out in done]))
     how = f"{len(rows)} rows in {len(parts)}-fold cross-validation"
-    return Trained(model, history, moments, torch.from_numpy(table.y[rows]), how)
-
-
-def metadata(table: Table, trained: Trained) -> dict[str, Any]:
-    """What the model file says about itself: its inputs in order and their ranges, and its scores."""
-    return described(table.columns, table.targets, len(table), range_of(table.x)) | {"test": plain_scores(trained)}
-
-
-def described(
-    columns: Sequence[Column], targets: Sequence[str], rows: int, input_range: list[list[float]]
-) -> dict[str, Any]:
-    """What a model file says of the table that it was trained on."""
-    return {
-        "inputs": [name for column in columns for name in column.inputs],
-        "columns": [{"name": column.name, "categories": list(column.levels)} for column in columns],
-        "targets": list(targets),
-        "rows": rows,
-        KEY_OF_RANGE: input_range,
-    }
-
-
-def trained_columns(metadata: Mapping[str, Any]) -> tuple[Column, ...]:
-    """The columns that a model was trained on; none if its file does not say so."""
-    try:
-        return tuple(Column(str(c["name"]), tuple(map(str, c["categories"]))) for c in metadata.get("columns", ()))
-    except (KeyError, TypeError):
-        return ()
-
-
-def trained_targets(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """The columns that a model predicts, or the logarithms of; none if its file does not say so."""
-    given = metadata.get("target_columns", metadata.get("targets"))
-    return tuple(given) if isinstance(given, list) and all(isinstance(name, str) for name in given) else ()
-
-
-def plain_scores(trained: Trained) -> dict[str, Any] | None:
-    """The scores on rows that were not fitted as plain data."""
-    scores = trained.scores
-    if scores is None:
-        return None
-    coverage = {f"{level:.0%}": share for level, share in scores.coverage.items()}
-    rows = {"rows": len(trained.target), "how": trained.how}
-    return {**rows, "nll": scores.nll, "rmse": scores.rmse, "coverage": coverage}
-
-
-def picture(trained: Trained, targets: Sequence[str], path: Path) -> Path:
-    """Predicted against observed with bars of two sigma, and the calibration curve, both on rows not fitted."""
-    from lbnn.train import plots
-
-    assert trained.test is not None
-    return plots.save_picture(plots.regression(trained.test, trained.target, name=targets[0]), path)
+    return Trained(model, history, joined_outcomes(done), _observed(table, rows), how)
 
 
 def parse_hidden(text: str) -> tuple[int, ...]:
@@ -176,12 +123,15 @@ def train_file(job: Job, say: Callable[[str], None]) -> dict[str, Any]:
     """The command: reads, trains, and writes the model and a picture beside it; returns what it found."""
     check_places(job)
     table = read_table(job.data, job.targets or None, choice=job.choice)
+    check_class_options(table.classes, job.recipe)
     say(describe(table))
     if table.x.ndim == 2:
         torch.set_num_threads(1)  # layers this small only wait for each other on several
-    trained = train_regression(table, job.seed, job.test_share, **job.recipe)
+    trained = train_table(table, job.seed, job.test_share, **job.recipe)
     say(summary_lines(trained))
-    about = metadata(table, trained) | origin(job, list(job.targets) if table.columns else list(table.targets))
+    about = described(table.columns, table.targets, table.classes, len(table), range_of(table.x))
+    about |= {"test": plain_scores(trained)}
+    about |= origin(job, list(job.targets) if table.columns else list(table.targets))
     return written(job, trained, about, table.x.shape[1:], say)
 
 
@@ -215,16 +165,5 @@ def _files(trained: Trained, out: Path, about: dict[str, Any], shape: tuple[int,
     """The model, and the picture where matplotlib is here to draw it."""
     files = [save(trained.model, out, shape, metadata=about)]
     if trained.test is not None and find_spec("matplotlib"):
-        files.append(picture(trained, about["targets"], out.with_suffix(".png")))
+        files.append(picture(trained, about.get(KEY_OF_CLASSES) or about["targets"], out.with_suffix(".png")))
     return files
-
-
-def summary_lines(trained: Trained, unit: str = "epochs") -> str:
-    """How long it took and what it is worth, for people."""
-    history, scores = trained.history, trained.scores
-    done = f"trained for {len(history.epochs)} {unit} in {history.seconds:.0f} s"
-    if scores is None:
-        return f"{done}; not scored"
-    covered = ", ".join(f"{level:.0%} interval covers {share:.1%}" for level, share in scores.coverage.items())
-    few = "; so few rows say little" if len(trained.target) < FEW else ""
-    return f"{done}\n{trained.how}: NLL {scores.nll:.4g}, RMSE {scores.rmse:.4g}, {covered}{few}"
