@@ -14,7 +14,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.ops.attributes import Attribute, number
 
 MOST_KINKS = 64
-LARGEST = 1e6
+LARGEST_NUMBER = 1e6
 """Of kinks, slopes and values."""
 
 
@@ -61,7 +61,7 @@ class Pieces:
     def root(self, piece: int) -> float | None:
         """Where the line of a piece is zero, to float32; None if that is nowhere near."""
         last, slope = max(piece - 1, 0), self.slopes[piece]
-        if abs(self.values[last]) > abs(slope) * LARGEST:
+        if abs(self.values[last]) > abs(slope) * LARGEST_NUMBER:
             return None
         return to_float32(self.kinks[last] - (self.values[last] / slope if slope else 0.0))
 
@@ -87,8 +87,10 @@ def make_pieces(kinks: Sequence[float], slopes: Sequence[float], value: float) -
     pieces = Pieces(read_kinks("kinks", list(kinks)), read_slopes("slopes", list(slopes)), read_value("value", value))
     if len(pieces.slopes) != len(pieces.kinks) + 1:
         raise LbnnError(f"{len(pieces.kinks)} kinks divide {len(pieces.kinks) + 1} pieces, got {len(slopes)} slopes")
-    if max(map(abs, pieces.values)) > LARGEST:
-        raise LbnnError(f"the function passes {LARGEST:g} between its kinks; give smaller slopes or closer kinks")
+    if max(map(abs, pieces.values)) > LARGEST_NUMBER:
+        raise LbnnError(
+            f"the function passes {LARGEST_NUMBER:g} between its kinks; give smaller slopes"
+        )
     return pieces
 
 
@@ -98,7 +100,7 @@ def _numbers(most: int) -> Attribute:
     def read(key: str, value: Any) -> tuple[float, ...]:
         if type(value) is not list or not 1 <= len(value) <= most:
             raise LbnnError(f"{key} must be a list of 1 to {most} numbers")
-        return tuple(number(-LARGEST, LARGEST)(key, item) for item in value)
+        return tuple(number(-LARGEST_NUMBER, LARGEST_NUMBER)(key, item) for item in value)
 
     return read
 
@@ -112,4 +114,4 @@ def read_kinks(key: str, value: Any) -> tuple[float, ...]:
 
 
 read_slopes = _numbers(MOST_KINKS + 1)
-read_value = number(-LARGEST, LARGEST)
+read_value = number(-LARGEST_NUMBER, LARGEST_NUMBER)

@@ -44,9 +44,7 @@ from lbnn.ops.memory import IN_PLACE
 from lbnn.ops.namespace import Namespace, Shape
 from lbnn.ops.pieces import Pieces, make_pieces, read_kinks, read_slopes, read_value
 from lbnn.ops.table import Op, Sample, Use, register_forms
-
-FAR = 40.0
-"""Standard deviations beyond which float64 has no tail either."""
+from lbnn.ops.tail import FAR
 
 
 @dataclass(frozen=True)

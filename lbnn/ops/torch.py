@@ -13,7 +13,7 @@ from torch import Tensor
 from lbnn.base.moments import Moments
 from lbnn.ops import AxisFactors, ConvGeometry, Op, TailRow, Window
 from lbnn.ops.kinked import kinked_line
-from lbnn.ops.tail import NARROW, torch_tail_moments
+from lbnn.ops.tail import NARROW_CELLS, NARROW_FLOAT32, torch_tail_moments
 from lbnn.ops.traced import is_traced
 
 EMPTY_TAIL = 38.0
@@ -90,11 +90,12 @@ class TorchNamespace:
 
     def between(self, x: Tensor, low: float, high: float) -> Tensor:
         """x between two numbers."""
-        return torch.where(x < low, low, torch.where(x < high, x, high))
+        below = x if high == math.inf else torch.where(x < high, x, _like(high, x))
+        return below if low == -math.inf else torch.where(x < low, _like(low, x), below)
 
     def narrow(self, x: Tensor) -> float:
         """Where both forms err alike."""
-        return NARROW[x.dtype]
+        return NARROW_CELLS.get(x.dtype, NARROW_FLOAT32)
 
     def exp(self, x: Tensor) -> Tensor:
         """Exponential."""
