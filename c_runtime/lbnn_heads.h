@@ -34,28 +34,6 @@ LBNN_INLINE lbnn_lanes lbnn_log(lbnn_lanes x)
 #endif
 }
 
-/* The smaller of x and a number, which takes the place of NaN. */
-LBNN_INLINE lbnn_lanes lbnn_lanes_at_most(lbnn_lanes x, float most)
-{
-#ifdef LBNN_SIMD
-    const lbnn_lanes bound = lbnn_lanes_fill(most);
-    return lbnn_lanes_select(lbnn_lanes_less(x, bound), x, bound);
-#else
-    return x < most ? x : most;
-#endif
-}
-
-/* The larger of x and a number, which takes the place of NaN. */
-LBNN_INLINE lbnn_lanes lbnn_lanes_at_least(lbnn_lanes x, float least)
-{
-#ifdef LBNN_SIMD
-    const lbnn_lanes bound = lbnn_lanes_fill(least);
-    return lbnn_lanes_select(lbnn_lanes_less(bound, x), x, bound);
-#else
-    return x > least ? x : least;
-#endif
-}
-
 /* The first lane. */
 LBNN_INLINE float lbnn_lanes_first(lbnn_lanes x)
 {

@@ -67,6 +67,20 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_select(lbnn_mask mask, lbnn_lanes x, lbnn_lane
     return LBNN_BITS_AS(lbnn_lanes, (LBNN_BITS_AS(lbnn_bits, x) & mask) | (LBNN_BITS_AS(lbnn_bits, y) & ~mask));
 }
 
+/* The smaller of x and a number, which takes the place of NaN. */
+LBNN_INLINE lbnn_lanes lbnn_lanes_at_most(lbnn_lanes x, float most)
+{
+    const lbnn_lanes bound = lbnn_lanes_fill(most);
+    return lbnn_lanes_select(lbnn_lanes_less(x, bound), x, bound);
+}
+
+/* The larger of x and a number, which takes the place of NaN. */
+LBNN_INLINE lbnn_lanes lbnn_lanes_at_least(lbnn_lanes x, float least)
+{
+    const lbnn_lanes bound = lbnn_lanes_fill(least);
+    return lbnn_lanes_select(lbnn_lanes_less(bound, x), x, bound);
+}
+
 /* Whether to compute what only the masked lanes need: always, a vector has no branches. */
 LBNN_INLINE int lbnn_lanes_worth(lbnn_mask mask)
 {
@@ -137,6 +151,16 @@ LBNN_INLINE lbnn_mask lbnn_lanes_less(lbnn_lanes x, lbnn_lanes y)
 LBNN_INLINE lbnn_lanes lbnn_lanes_select(lbnn_mask mask, lbnn_lanes x, lbnn_lanes y)
 {
     return mask ? x : y;
+}
+
+LBNN_INLINE lbnn_lanes lbnn_lanes_at_most(lbnn_lanes x, float most)
+{
+    return x < most ? x : most;
+}
+
+LBNN_INLINE lbnn_lanes lbnn_lanes_at_least(lbnn_lanes x, float least)
+{
+    return x > least ? x : least;
 }
 
 LBNN_INLINE int lbnn_lanes_worth(lbnn_mask mask)

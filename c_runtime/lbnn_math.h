@@ -45,8 +45,7 @@ LBNN_INLINE lbnn_lanes lbnn_exp(lbnn_lanes x)
 #ifdef LBNN_USE_LIBM
     return lbnn_lanes_apply(expf, x);
 #else
-    const lbnn_lanes least = lbnn_lanes_fill(-87.0f);
-    return lbnn_exp2(-1.44269504f * lbnn_lanes_select(lbnn_lanes_less(least, x), x, least));
+    return lbnn_exp2(-1.44269504f * lbnn_lanes_at_least(x, -87.0f));
 #endif
 }
 

@@ -8,7 +8,9 @@ from lbnn.ops import (
     conv,
     leaky_relu,
     linear,
+    max_pool,
     piecewise,
+    smooth,
     structure,
     variance_head,
 )
@@ -35,7 +37,9 @@ __all__ = [
     "find",
     "leaky_relu",
     "linear",
+    "max_pool",
     "piecewise",
+    "smooth",
     "structure",
     "variance_head",
 ]

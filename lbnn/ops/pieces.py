@@ -88,9 +88,7 @@ def make_pieces(kinks: Sequence[float], slopes: Sequence[float], value: float) -
     if len(pieces.slopes) != len(pieces.kinks) + 1:
         raise LbnnError(f"{len(pieces.kinks)} kinks divide {len(pieces.kinks) + 1} pieces, got {len(slopes)} slopes")
     if max(map(abs, pieces.values)) > LARGEST_NUMBER:
-        raise LbnnError(
-            f"the function passes {LARGEST_NUMBER:g} between its kinks; give smaller slopes"
-        )
+        raise LbnnError(f"the function passes {LARGEST_NUMBER:g} between its kinks; give smaller slopes")
     return pieces
 
 

@@ -173,7 +173,7 @@ def _is_line(use: Use) -> bool:
     return set(pieces.slopes) == {1.0} and pieces.value == pieces.kinks[0]
 
 
-FUNCTIONS: tuple[dict[str, Any], ...] = (
+PIECEWISE_EXAMPLES: tuple[dict[str, Any], ...] = (
     {"kinks": (0.0, 6.0), "slopes": (0.0, 1.0, 0.0), "value": 0.0},  # ReLU6
     {"kinks": (-1.0, 1.0), "slopes": (0.0, 1.0, 0.0), "value": -1.0},  # hard-tanh
     {"kinks": (-3.0, 3.0), "slopes": (0.0, 1 / 6, 0.0), "value": 0.0},  # hard-sigmoid
@@ -190,12 +190,12 @@ register_forms(
         shape=piecewise_shape,
         oracle=_oracle,
         kind="pointwise",
-        samples=tuple(Sample(((64,),), {}, attrs) for attrs in FUNCTIONS),
+        samples=tuple(Sample(((64,),), {}, attrs) for attrs in PIECEWISE_EXAMPLES),
         arithmetic=_arithmetic,
         memory=IN_PLACE,
         attributes={"kinks": read_kinks, "slopes": read_slopes, "value": read_value},
         identity=_is_line,
-        kinks=tuple(sorted({kink for attrs in FUNCTIONS for kink in attrs["kinks"]})),
+        kinks=tuple(sorted({kink for attrs in PIECEWISE_EXAMPLES for kink in attrs["kinks"]})),
     ),
     piecewise_point,
     _point_arithmetic,

@@ -6,6 +6,8 @@
 #include "lbnn_heads.h"
 #include "lbnn_linear.h"
 #include "lbnn_piecewise.h"
+#include "lbnn_maxpool.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
 #include "lbnn_pool_correlated.h"
+#include "lbnn_smooth.h"

@@ -7,11 +7,11 @@ from c_models import generated
 from lbnn.device.devices import run_model
 from lbnn.graph import GraphBuilder
 from lbnn.model.file import Model
-from lbnn.ops.piecewise import FUNCTIONS
+from lbnn.ops.piecewise import PIECEWISE_EXAMPLES
 from places import need
 
 N = 128
-RELU6, HARDTANH, _, PRELU, *_ = FUNCTIONS
+RELU6, HARDTANH, _, PRELU, *_ = PIECEWISE_EXAMPLES
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from lbnn.graph import Node
 from lbnn.graph.reference import NUMPY
 from lbnn.graph.rounding_rules import RULES
 from lbnn.ops import OPS
-from lbnn.ops.piecewise import FUNCTIONS
+from lbnn.ops.piecewise import PIECEWISE_EXAMPLES
 from lbnn.ops.torch import compute
 
 OP = OPS["piecewise"]
@@ -29,7 +29,7 @@ def bound(function, x, error):
     return out, RULES["piecewise"](Node("f", "piecewise", ("input",), function), [x], [error], out)
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("function", PIECEWISE_EXAMPLES)
 def test_float32_stays_below_the_bound_and_the_bound_is_small(function):
     x = places(function)
     out, allowed = bound(function, x, Moments(np.zeros_like(x.mean), np.zeros_like(x.mean)))
@@ -40,7 +40,7 @@ def test_float32_stays_below_the_bound_and_the_bound_is_small(function):
     assert np.median((allowed.var / out.var)[usual]) < 2e-5
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("function", PIECEWISE_EXAMPLES)
 def test_what_the_inputs_bring_is_in_the_bound(function):
     x, rng = places(function), np.random.default_rng(4)
     error = Moments(1e-3 * np.sqrt(x.var) + 1e-7 * np.abs(x.mean), 1e-3 * x.var)
@@ -53,7 +53,7 @@ def test_what_the_inputs_bring_is_in_the_bound(function):
 
 
 def test_a_known_value_is_off_by_what_its_steepest_piece_makes_of_its_error():
-    function, x = FUNCTIONS[0], np.array([-1.0, 3.0, 6.0001, 9.0])
+    function, x = PIECEWISE_EXAMPLES[0], np.array([-1.0, 3.0, 6.0001, 9.0])
     node = Node("f", "piecewise_point", ("input",), function)
     out = OPS["piecewise_point"].formula(NUMPY, x, **function)
     allowed = RULES["piecewise_point"](node, [x], [np.full(4, 1e-3)], out)

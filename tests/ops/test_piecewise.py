@@ -11,7 +11,7 @@ from lbnn import LbnnError, Moments
 from lbnn.graph.reference import NUMPY
 from lbnn.ops import OPS
 from lbnn.ops.pieces import make_pieces
-from lbnn.ops.piecewise import FUNCTIONS
+from lbnn.ops.piecewise import PIECEWISE_EXAMPLES
 from lbnn.ops.torch import compute
 from oracles import piecewise_moments
 
@@ -22,7 +22,7 @@ FITTED = {  # tanh by 16 kinks
     "slopes": (0.0, *(np.diff(np.tanh(KINKS)) / np.diff(KINKS)).tolist(), 0.0),
     "value": float(np.tanh(-4.0)),
 }
-CASES = (*FUNCTIONS, FITTED)
+CASES = (*PIECEWISE_EXAMPLES, FITTED)
 
 
 def grid(function, count=60, seed=0):
@@ -72,7 +72,7 @@ def test_saturation_and_certainty_are_the_plain_function(function):
 def test_small_values_beside_large_ones_are_not_lost():
     """Hard-tanh of 1e-12 +- 1e-13: a sum that starts at -1 would give zero."""
     x = Moments(torch.tensor([1e-12]), torch.tensor([1e-26]))
-    out = compute(OP, x, **FUNCTIONS[1])
+    out = compute(OP, x, **PIECEWISE_EXAMPLES[1])
     torch.testing.assert_close(out.mean, x.mean, rtol=1e-6, atol=0.0)
     torch.testing.assert_close(out.var, x.var, rtol=1e-6, atol=0.0)
 
@@ -83,7 +83,7 @@ def gradients(function, mean, var, dtype):
     return [grad for part in out for grad in torch.autograd.grad(part.sum(), x, retain_graph=True)]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("function", PIECEWISE_EXAMPLES)
 def test_gradients_are_the_slopes_of_the_moments(function):
     """Differences of the 120-digit moments, on kinks too."""
     mean = np.array([*function["kinks"], *(kink + 0.4 for kink in function["kinks"]), -0.7])

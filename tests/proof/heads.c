@@ -1,5 +1,4 @@
-/* Heads. In those that compute exponentials EVA sees no wrong access, but leaves the range of an exponent open
- * (OPEN_EXPONENT in tools/check/prove.py): Frama-C 25 keeps NaN behind `x < most`, by which these kernels shut it out. */
+/* Heads. */
 #include "lbnn_heads.h"
 
 #define HEAD_CLASSES 2

@@ -6,5 +6,7 @@
 #include "heads.c"
 #include "linear.c"
 #include "piecewise.c"
+#include "maxpool.c"
 #include "pointwise.c"
 #include "pool.c"
+#include "smooth.c"

@@ -23,16 +23,39 @@
 /*@ requires range: 0 <= t <= 125.75;
     assigns \result \from t;
     ensures finite: \is_finite(\result);
-    ensures range: 0 <= \result <= 2; */
+    ensures range: 1e-39 <= \result <= 2; */
 LBNN_INLINE lbnn_lanes lbnn_exp2(lbnn_lanes t);
 
-/* The same value as a branch, at which EVA follows both cases apart (-eva-split-return-function). */
+/* The same value as a branch, at which EVA follows both cases apart (-eva-split-return-function), in each with what it
+ * says of x. */
 static lbnn_mask split_less(lbnn_lanes x, lbnn_lanes y)
 {
     const lbnn_mask less = lbnn_lanes_less(x, y);
-    return less ? 1 : 0;
+    if (x < y) {
+        //@ admit same: less == 1;
+        return less;
+    }
+    //@ admit same: less == 0;
+    return less;
 }
 #define lbnn_lanes_less split_less
+
+/* No NaN passes a comparison, which EVA does not conclude. */
+static lbnn_lanes number_at_most(lbnn_lanes x, float most)
+{
+    const lbnn_lanes smaller = lbnn_lanes_at_most(x, most);
+    //@ admit number: !\is_NaN(smaller);
+    return smaller;
+}
+#define lbnn_lanes_at_most number_at_most
+
+static lbnn_lanes number_at_least(lbnn_lanes x, float least)
+{
+    const lbnn_lanes larger = lbnn_lanes_at_least(x, least);
+    //@ admit number: !\is_NaN(larger);
+    return larger;
+}
+#define lbnn_lanes_at_least number_at_least
 
 #ifdef PROVE_ANY_BITS
 #define ANY_MEAN any_float()

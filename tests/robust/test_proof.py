@@ -26,7 +26,7 @@ SHORT = {
     Goal("lbnn_conv2d_1x1", "8", "finite"): 14,
     Goal("lbnn_avg_pool", "size", "any bits"): 4,
     Goal("lbnn_leaky_relu", "8", "finite"): 14,
-    Goal("lbnn_variance_head", "8", "any bits"): 11,
+    Goal("lbnn_variance_head", "8", "any bits"): 9,
     Goal("lbnn_emit", "8", "any bits"): 5,
     Goal("lbnn_sigmoid", "8", "any bits"): 22,
     Goal("mlp_predict", "8", "any bits"): 25,
@@ -50,7 +50,7 @@ FAULTS = {
     "one output too few": ("lbnn_copy", "finite", "lbnn_pointwise.h", "i < n; i++", "i < n - 1; i++", "initialized"),
     "an unguarded conversion": (
         *("lbnn_variance_head", "any bits", "lbnn_math.h"),
-        *("lbnn_lanes_select(lbnn_lanes_less(least, x), x, least)", "x", "precondition of lbnn_exp2"),
+        *("lbnn_lanes_at_least(x, -87.0f)", "x", "precondition of lbnn_exp2"),
     ),
     "a body that EVA does not see": (
         *("lbnn_lift", "finite", "lbnn_pointwise.h"),
@@ -82,4 +82,4 @@ def test_every_kernel_has_a_proof() -> None:
     goals = prove.goals()
     assert {goal.name for goal in goals} == proved | set(prove.MODEL_ENTRIES)
     finite = {goal.name for goal in goals if goal.inputs == "finite"} | prove.NOT_FINITE
-    assert proved - finite == prove.OPEN_EXPONENT
+    assert proved <= finite
