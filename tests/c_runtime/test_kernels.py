@@ -667,6 +667,48 @@ def test_pad_copy_and_lift(kernels: Kernels) -> None:
     assert copied.tolist() == x.reshape(-1).tolist() and not zeros.any()
 
 
+def test_rings_give_the_columns_that_came_before(kernels: Kernels) -> None:
+    columns, taps, dilation = random(20, 3), 4, 2
+    slots = dilation * (taps - 1)
+    ring, line = np.zeros(1 + 3 * slots, np.float32), np.zeros(1 + 3 * 5, np.float32)
+    padded = np.concatenate([np.zeros((slots, 3), np.float32), columns])
+    for number, column in enumerate(columns):
+        window, last, oldest = (np.full((3, n), np.nan, np.float32) for n in (taps, 5, 2))
+        kernels("lbnn_ring_take", ring, column, window, 3, taps, dilation)
+        kernels("lbnn_ring_put", ring, column, 3, slots)
+        np.testing.assert_array_equal(window, padded[number : number + slots + 1 : dilation].T)
+        kernels("lbnn_ring_put", line, column, 3, 5)
+        kernels("lbnn_ring_read", line, last, 3, 5, 5)
+        kernels("lbnn_ring_read", line, oldest, 3, 5, 2)
+        np.testing.assert_array_equal(last, padded[number + slots - 4 : number + slots + 1].T)
+        np.testing.assert_array_equal(oldest, last[:, :2])
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 3), (4, 6), (289, 290)])
+def test_a_running_sum_is_that_of_average_pooling(kernels: Kernels, kernel: int, stride: int) -> None:
+    columns = positive(2 * stride + kernel, 2)
+    ring, out = np.full(1 + 2 * 2, np.nan, np.float32), np.full(2, np.nan, np.float32)
+    rings = [ring.copy(), ring.copy()]
+    for each in rings:
+        each[0] = 0.0
+    for number, column in enumerate(columns):
+        for roots in (0, 1):
+            kernels("lbnn_ring_sum", rings[roots], column, 2, kernel, stride, roots)
+        if number % stride == kernel - 1:
+            window = columns[number - kernel + 1 : number + 1].astype(np.float64)
+            expected = (window.mean(0), window.mean(0) / kernel, np.sqrt(window).mean(0) ** 2)
+            for power, want in enumerate(expected):
+                kernels("lbnn_ring_mean", rings[power == 2], out, 2, kernel, power)
+                np.testing.assert_allclose(out, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("first", "every"), [(1, 2), (3, 1), (5, 7), (14, 14)])
+def test_due_with_the_first_sample_and_every_so_many_behind_it(kernels: Kernels, first: int, every: int) -> None:
+    count = np.zeros(1, np.float32)
+    found = [sample for sample in range(1, 60) if kernels("lbnn_due", count, first, every)]
+    assert found == list(range(first, 60, every))
+
+
 def test_variance_head_adds_softplus(kernels: Kernels) -> None:
     raw = np.concatenate([np.linspace(-80, 80, 321), [0.0, 1e-7, -1e-7, 1e5]]).astype(np.float32)
     k = len(raw)

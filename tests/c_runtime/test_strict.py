@@ -248,6 +248,18 @@ def head(name: str, count: int) -> Callable[[np.random.Generator], Iterator[Argu
     return calls
 
 
+def ring(floats: int, slots: int, *after: Any) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+    """A ring at positions of its own and at one that is none, and the other arguments."""
+
+    def calls(rng: np.random.Generator) -> Iterator[Arguments]:
+        for position in sorted({0, 1, slots // 2, slots - 2, slots - 1, slots}):
+            memory = values(rng, 1 + floats)
+            memory[:1] = np.array([position], np.uint32).view(np.float32)
+            yield [memory, *(argument(rng, INPUTS // 10) if callable(argument) else argument for argument in after)]
+
+    return calls
+
+
 ODD = ConvShape(2, 9, 10, 3, 5, 12, 2, 3, 2, 1, 1, 3, 1, 2, 1)
 GROUPED = ConvShape(4, 6, 5, 10, 6, 5, 3, 3, 1, 1, 1, 1, 1, 1, 2)
 DEEP = ConvShape(7, 4, 5, 9, 4, 5, 5, 5, 1, 1, 2, 2, 1, 1, 1)  # sums of several parts
@@ -309,6 +321,12 @@ CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_largest": pointwise(mixed, INPUTS),
     "lbnn_variance_head": pointwise(mixed, positive, nothing, nothing, INPUTS // 4),
     "lbnn_variance_head_point": pointwise(near, nothing, nothing, INPUTS // 2),
+    "lbnn_due": ring(INPUTS // 5, 9, 7, 3),
+    "lbnn_ring_take": ring(600 * 12, 12, values, nothing, 600, 5, 3),
+    "lbnn_ring_read": ring(1000 * 9, 9, nothing, 1000, 9, 7),
+    "lbnn_ring_put": ring(1000 * 9, 9, values, 1000, 9),
+    "lbnn_ring_sum": ring(2 * 10_000, 290, spread, 10_000, 289, 290, 1),
+    "lbnn_ring_mean": ring(2 * 10_000, 9, nothing, 10_000, 289, 2),
     "lbnn_is_finite": pointwise(mixed, INPUTS),
     "lbnn_is_variance": pointwise(positive, INPUTS),
     "lbnn_emit": pointwise(mixed, positive, nothing, nothing, INPUTS),

@@ -10,3 +10,4 @@
 #include "pointwise.c"
 #include "pool.c"
 #include "smooth.c"
+#include "stream.c"
