@@ -19,7 +19,7 @@ from lbnn.ops.pieces import Pieces, make_pieces
 from lbnn.ops.piecewise import piecewise_point
 from lbnn.ops.tail import NARROW_FLOAT32, numpy_tail_moments
 
-HERMITE = 3e-6
+NARROW_RULE_ERROR = 3e-6
 """The relative error of the rule for narrow cells at w (1 + r) = NARROW_FLOAT32; it falls with the 8th power."""
 
 
@@ -113,7 +113,7 @@ def _cell(begin: _End, end: _End, length: Array, sigma: Array, shortest: float) 
     b, m = sigma * (begin.i1 - end.i1), sigma**2 * (begin.j2 - end.j2) - 2.0 * sigma * end.i1 * length
     b_wide = sigma * (begin.error * begin.i1 + end.error * end.i1)
     m_wide = sigma**2 * (begin.error * begin.j2 + end.error * end.j2) + 2.0 * end.error * sigma * end.i1 * length
-    relative = begin.error + end.error + 12.0 * UNIT + HERMITE * np.minimum(width / NARROW_FLOAT32, 1.0) ** 8
+    relative = begin.error + end.error + 12.0 * UNIT + NARROW_RULE_ERROR * np.minimum(width / NARROW_FLOAT32, 1.0) ** 8
     tail = np.minimum(0.5 * (begin.q + end.q), 0.5)
     narrow = (width < 0.95 * NARROW_FLOAT32) & (sigma > shortest) & (end is not _AT_INFINITY)
     b, m = np.where(narrow, length * tail, b), np.where(narrow, length**2 * tail, m)
