@@ -6,6 +6,7 @@ from lbnn.nn.activations import Abs, LeakyReLU, ReLU
 from lbnn.nn.base import BayesianLayer, Layer
 from lbnn.nn.heads import SigmoidHead, SoftmaxHead, VarianceHead
 from lbnn.nn.max_pooling import MaxPool1d, MaxPool2d
+from lbnn.nn.piecewise import Clamp, Hardsigmoid, Hardtanh, Piecewise, PReLU, ReLU6
 from lbnn.nn.pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d
 from lbnn.nn.product import Multiply
 from lbnn.nn.scaling import Affine, BatchNorm, BatchNorm1d, BatchNorm2d, Standardize
@@ -27,11 +28,14 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BayesianLayer",
+    "Clamp",
     "Concat",
     "Constant",
     "Conv1d",
     "Conv2d",
     "Flatten",
+    "Hardsigmoid",
+    "Hardtanh",
     "Identity",
     "Layer",
     "LeakyReLU",
@@ -39,7 +43,10 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "Multiply",
+    "PReLU",
+    "Piecewise",
     "ReLU",
+    "ReLU6",
     "Sequential",
     "SiLU",
     "Sigmoid",

@@ -56,6 +56,8 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_multiply_known": (180, 152),
     "lbnn_multiply_point": (144, 72),
     "lbnn_pad": (156, 48),
+    "lbnn_piecewise": (3112, 344),
+    "lbnn_piecewise_point": (100, 40),
     "lbnn_ring_mean": (154, 48),
     "lbnn_ring_put": (92, 40),
     "lbnn_ring_read": (126, 48),
