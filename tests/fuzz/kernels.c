@@ -11,6 +11,7 @@
 #include "lbnn_pool.h"
 #include "lbnn_stream.h"
 #include "lbnn_pool_correlated.h"
+#include "smooth.h"
 
 /* A kernel's results over its inputs, or beside them. */
 static float *output_over(fuzz *f, const float *in, int n, int in_place)
@@ -802,6 +803,8 @@ static void fuzz_largest(fuzz *f)
     }
 }
 
+#include "maxpool.h"
+
 /* ---- streams: a ring is any bits, its position too ------------------------------------------------ */
 
 static float *fuzz_ring(fuzz *f, int floats, int slots, int *slot)
@@ -960,9 +963,15 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_status_message", fuzz_status_message},
     {"lbnn_largest", fuzz_largest},
     {"lbnn_sigmoid", fuzz_sigmoid},
+    {"lbnn_smooth", fuzz_smooth},
+    {"lbnn_smooth_point", fuzz_smooth_point},
     {"lbnn_softmax", fuzz_softmax},
     {"lbnn_softmax_fast", fuzz_softmax_fast},
     {"lbnn_variance_head", fuzz_variance_head},
     {"lbnn_variance_head_point", fuzz_variance_head_point},
+    {"lbnn_max_pool", fuzz_max_pool},
+    {"lbnn_max_pool_2x2", fuzz_max_pool_2x2},
+    {"lbnn_max_pool_2x2_point", fuzz_max_pool_2x2_point},
+    {"lbnn_max_pool_point", fuzz_max_pool_point},
     {0, 0},
 };

@@ -5,6 +5,8 @@
 #include "conv.c"
 #include "heads.c"
 #include "linear.c"
+#include "maxpool.c"
 #include "pointwise.c"
 #include "pool.c"
 #include "stream.c"
+#include "smooth.c"

@@ -48,6 +48,10 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_lift": (18, 8),
     "lbnn_linear": (1584, 184),
     "lbnn_linear_point": (1252, 168),
+    "lbnn_max_pool": (1340, 488),
+    "lbnn_max_pool_2x2": (2048, 504),
+    "lbnn_max_pool_2x2_point": (358, 112),
+    "lbnn_max_pool_point": (420, 128),
     "lbnn_pad": (156, 48),
     "lbnn_ring_mean": (154, 48),
     "lbnn_ring_put": (92, 40),
@@ -56,6 +60,8 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_ring_take": (192, 64),
     "lbnn_shift": (80, 40),
     "lbnn_sigmoid": (1404, 128),
+    "lbnn_smooth": (4060, 240),
+    "lbnn_smooth_point": (1220, 80),
     "lbnn_softmax": (3832, 248),
     "lbnn_softmax_fast": (1348, 72),
     "lbnn_status_message": (28, 0),
@@ -67,6 +73,7 @@ PREDICT_CODE, PREDICT_STACK, CALL_CODE = 96, 64, 32
 CHECKS = ("lbnn_is_finite", "lbnn_is_variance", "lbnn_emit", "lbnn_copy")
 _OF_STREAMS = ("state_bytes", "push_work_bytes", "push_macs")
 GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48}
+GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48, "lbnn_max_pool_shape": 52}
 
 
 @dataclass(frozen=True)

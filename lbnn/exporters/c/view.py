@@ -33,6 +33,8 @@ MEMBERS = {
     "kernel, stride, padding, dilation (height, width each); groups",
     "lbnn_pool_shape": "channels; in height, width; out height, width; "
     "kernel, stride, padding (height, width each); count_include_pad",
+    "lbnn_max_pool_shape": "channels; in height, width; out height, width; "
+    "kernel, stride, padding, dilation (height, width each)",
 }
 
 
