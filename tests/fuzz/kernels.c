@@ -803,8 +803,11 @@ static void fuzz_largest(fuzz *f)
     }
 }
 
+<<<<<<< HEAD
 #include "maxpool.h"
 
+=======
+>>>>>>> main
 /* ---- streams: a ring is any bits, its position too ------------------------------------------------ */
 
 static float *fuzz_ring(fuzz *f, int floats, int slots, int *slot)
@@ -919,6 +922,10 @@ static void fuzz_ring_mean(fuzz *f)
 {
     ring_average(f, fuzz_size(f, 1, 2));
 }
+<<<<<<< HEAD
+=======
+#include "maxpool.h"
+>>>>>>> main
 
 const fuzz_target fuzz_kernels[] = {
     {"lbnn_add", fuzz_add},

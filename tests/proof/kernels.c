@@ -8,5 +8,10 @@
 #include "maxpool.c"
 #include "pointwise.c"
 #include "pool.c"
+<<<<<<< HEAD
 #include "stream.c"
 #include "smooth.c"
+=======
+#include "smooth.c"
+#include "stream.c"
+>>>>>>> main
