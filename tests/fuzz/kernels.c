@@ -803,11 +803,6 @@ static void fuzz_largest(fuzz *f)
     }
 }
 
-<<<<<<< HEAD
-#include "maxpool.h"
-
-=======
->>>>>>> main
 /* ---- streams: a ring is any bits, its position too ------------------------------------------------ */
 
 static float *fuzz_ring(fuzz *f, int floats, int slots, int *slot)
@@ -922,10 +917,7 @@ static void fuzz_ring_mean(fuzz *f)
 {
     ring_average(f, fuzz_size(f, 1, 2));
 }
-<<<<<<< HEAD
-=======
 #include "maxpool.h"
->>>>>>> main
 
 const fuzz_target fuzz_kernels[] = {
     {"lbnn_add", fuzz_add},

@@ -8,10 +8,5 @@
 #include "maxpool.c"
 #include "pointwise.c"
 #include "pool.c"
-<<<<<<< HEAD
-#include "stream.c"
-#include "smooth.c"
-=======
 #include "smooth.c"
 #include "stream.c"
->>>>>>> main
