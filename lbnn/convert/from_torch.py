@@ -19,23 +19,27 @@ RELATIVE_SIGMA = 0.1
 """Without `sigma`, the weights of a layer get this fraction of their root mean square as standard deviation."""
 
 
-def from_torch(module: nn.Module, sigma: float | None = None, correlated: bool = False) -> nn.Module:
+def from_torch(
+    module: nn.Module, sigma: float | None = None, correlated: bool = False, dropout: str = "drop"
+) -> nn.Module:
     """A copy of a torch network in which each layer is its lbnn counterpart, the weights as means.
 
     Every weight starts with the standard deviation `sigma`; without it, with a tenth of the root mean square of its
     layer's weights. With `correlated` average pools take their elements as rising and falling together. Dropout goes:
-    the weights' variance takes its place. The network's own `forward` stays as it is and must call layers, not
-    functions such as `torch.relu`.
+    the weights' variance takes its place; with `dropout="keep"` it stays on, as `lbnn.nn.Dropout`. The
+    network's own `forward` stays as it is and must call layers, not functions such as `torch.relu`.
     """
     copied = copy.deepcopy(module)
-    return _Converter(sigma, correlated).convert(copied, "")
+    if dropout not in ("drop", "keep"):
+        raise LbnnError(f"dropout must be 'drop' or 'keep', got {dropout!r}")
+    return _Converter(sigma, correlated, dropout == "keep").convert(copied, "")
 
 
 class _Converter:
     """Replaces layers; one that is used twice is replaced once."""
 
-    def __init__(self, sigma: float | None, correlated: bool) -> None:
-        self.sigma, self.correlated = sigma, correlated
+    def __init__(self, sigma: float | None, correlated: bool, keep_dropout: bool) -> None:
+        self.sigma, self.correlated, self.keep_dropout = sigma, correlated, keep_dropout
         self.done: dict[nn.Module, nn.Module] = {}
 
     def convert(self, module: nn.Module, path: str) -> nn.Module:
@@ -48,7 +52,7 @@ class _Converter:
         known = COUNTERPARTS.get(type(module))
         if known is not None:
             try:
-                return self._choices(known(module, self.sigma)).train(module.training)
+                return self._chosen(module, known).train(module.training)
             except LbnnError as error:
                 raise LbnnError(f"module {path!r} (torch.nn.{type(module).__name__}): {error}") from None
         if type(module).__module__.startswith("torch.nn.") and not isinstance(module, CONTAINERS):
@@ -58,13 +62,17 @@ class _Converter:
                 module._modules[name] = self.convert(child, f"{path}.{name}" if path else name)
         return module
 
-    def _choices(self, layer: nn.Module) -> nn.Module:
-        """What torch's layers leave open."""
+    def _chosen(self, module: nn.Module, known: Callable[[Any, float | None], nn.Module]) -> nn.Module:
+        """The counterpart, with what torch's layers leave open."""
+        if self.keep_dropout and isinstance(module, DROPOUTS) and module.p > 0.0:
+            return bnn.Dropout(module.p)
+        layer = known(module, self.sigma)
         if isinstance(layer, AveragePool):
             layer.correlated = self.correlated
         return layer
 
 
+DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d)
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 ALTERNATIVES = {

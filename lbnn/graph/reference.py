@@ -14,7 +14,7 @@ from lbnn.base.arrays import Array
 from lbnn.base.classes import Classes
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph, Node, rebuild
-from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
+from lbnn.ops import AxisFactors, ConvGeometry, Shape, TailRow, Window
 from lbnn.ops.heads import find_head
 from lbnn.ops.tail import numpy_tail_moments
 
@@ -46,6 +46,10 @@ class NumpyNamespace:
     def pad(self, x: Array, padding: tuple[tuple[int, int], ...]) -> Array:
         """Zeros around."""
         return np.pad(x, ((0, 0), (0, 0), *padding))
+
+    def repeat(self, x: Array, factors: Shape) -> Array:
+        """Copies along the spatial axes."""
+        return reduce(lambda out, axis: np.repeat(out, factors[axis], axis + 2), range(len(factors)), x)
 
     def sqrt(self, x: Array) -> Array:
         """Square root."""

@@ -13,7 +13,7 @@ from lbnn.base.moments import Moments
 from lbnn.graph import Node
 from lbnn.graph import rounding_tails as tails
 from lbnn.graph.reference import NUMPY
-from lbnn.graph.rounding_moved import pooled_together
+from lbnn.graph.rounding_moved import dropped, pooled_together
 from lbnn.graph.rounding_parts import LEAST, UNIT, ErrorRule, Signal32, both_errors, each_part, growth, mean_part
 from lbnn.ops import ConvGeometry
 from lbnn.ops.affine import batch_norm_affine
@@ -144,6 +144,9 @@ RULES: dict[str, ErrorRule] = {
     "concat": _moved,
     "flatten": _moved,
     "pad": _moved,
+    "upsample": _moved,
+    "dropout": dropped,
+    "dropout_point": dropped,
     "lift": _moved,
     "constant": _constant,
     "variance_head": _variance_head,

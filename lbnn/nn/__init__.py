@@ -4,11 +4,13 @@ from torch.nn import Identity, Sequential
 
 from lbnn.nn.activations import Abs, LeakyReLU, ReLU
 from lbnn.nn.base import BayesianLayer, Layer
+from lbnn.nn.dropout import Dropout
 from lbnn.nn.heads import SigmoidHead, SoftmaxHead, VarianceHead
 from lbnn.nn.pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d
 from lbnn.nn.scaling import Affine, BatchNorm, BatchNorm1d, BatchNorm2d, Standardize
 from lbnn.nn.structure import Add, Concat, Constant, Flatten, ZeroPad1d, ZeroPad2d, cat
 from lbnn.nn.trees import take_apart_by_iteration
+from lbnn.nn.upsampling import Upsample, UpsamplingNearest2d
 from lbnn.nn.weighted import Conv1d, Conv2d, Linear
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "Constant",
     "Conv1d",
     "Conv2d",
+    "Dropout",
     "Flatten",
     "Identity",
     "Layer",
@@ -37,6 +40,8 @@ __all__ = [
     "SigmoidHead",
     "SoftmaxHead",
     "Standardize",
+    "Upsample",
+    "UpsamplingNearest2d",
     "VarianceHead",
     "ZeroPad1d",
     "ZeroPad2d",

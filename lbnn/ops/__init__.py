@@ -1,6 +1,18 @@
 """The operators: one file each, the formula once, for every backend."""
 
-from lbnn.ops import absolute, affine, avg_pool, avg_pool_correlated, conv, leaky_relu, linear, structure, variance_head
+from lbnn.ops import (
+    absolute,
+    affine,
+    avg_pool,
+    avg_pool_correlated,
+    conv,
+    dropout,
+    leaky_relu,
+    linear,
+    structure,
+    upsample,
+    variance_head,
+)
 from lbnn.ops.conv import ConvGeometry
 from lbnn.ops.namespace import AxisFactors, Namespace, Shape, TailRow, Window
 from lbnn.ops.table import OPS, Op, Sample, Use, find
@@ -21,9 +33,11 @@ __all__ = [
     "avg_pool",
     "avg_pool_correlated",
     "conv",
+    "dropout",
     "find",
     "leaky_relu",
     "linear",
     "structure",
+    "upsample",
     "variance_head",
 ]

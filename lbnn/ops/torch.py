@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lbnn.base.moments import Moments
-from lbnn.ops import AxisFactors, ConvGeometry, Op, TailRow, Window
+from lbnn.ops import AxisFactors, ConvGeometry, Op, Shape, TailRow, Window
 from lbnn.ops.kinked import kinked_line
 from lbnn.ops.tail import torch_tail_moments
 from lbnn.ops.traced import is_traced
@@ -65,6 +65,12 @@ class TorchNamespace:
         """Zeros around."""
         amounts = [amount for pair in reversed(padding) for amount in pair]
         return F.pad(x, amounts) if any(amounts) else x
+
+    def repeat(self, x: Tensor, factors: Shape) -> Tensor:
+        """Copies along the spatial axes."""
+        for axis, factor in enumerate(factors, start=2):
+            x = x.repeat_interleave(factor, axis)
+        return x
 
     def sqrt(self, x: Tensor) -> Tensor:
         """Square root with gradient 0 at 0: both branches of `where` must be finite."""

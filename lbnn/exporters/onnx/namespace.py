@@ -15,7 +15,7 @@ import numpy as np
 from lbnn.base.arrays import Array
 from lbnn.exporters.onnx.symbols import BATCH, Extents, Recorder, Symbol
 from lbnn.graph.reference import outer_product
-from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
+from lbnn.ops import AxisFactors, ConvGeometry, Shape, TailRow, Window
 from lbnn.ops.tail import TAIL_NODES, TAIL_WEIGHTS
 
 TINY = 1e-30
@@ -93,6 +93,14 @@ class OnnxNamespace:
         name = self.recorder.node("Pad", [x.name, self.recorder.integers(0, 0, *before, 0, 0, *after)])
         spatial = [int(size) + sum(pair) for size, pair in zip(x.shape[2:], padding, strict=True)]
         return replace(x, name=name, shape=(*x.shape[:2], *spatial), low=min(x.low, 0.0))
+
+    def repeat(self, x: Symbol, factors: Shape) -> Symbol:
+        """Resize that takes the element before."""
+        scales = self.recorder.constant(np.array((1.0, 1.0, *factors)))
+        how = dict(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+        name = self.recorder.node("Resize", [x.name, "", scales], **how)
+        spatial = [int(size) * factor for size, factor in zip(x.shape[2:], factors, strict=True)]
+        return replace(x, name=name, shape=(*x.shape[:2], *spatial))
 
     def sqrt(self, x: Symbol) -> Symbol:
         """Square root."""
