@@ -12,9 +12,11 @@
 LBNN_KERNEL void lbnn_dropout(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n, float kept, float noise)
 {
     LBNN_ROUND_PRODUCTS
-    for (int i = 0; i < n && LBNN_VARIANCE; i++) {
-        const float square = mean[i] * mean[i];
-        var[i] = kept * var[i] + noise * square;
+    for (int i = 0; i < n; i++) {
+        const float x = mean[i];
+        if (LBNN_VARIANCE) {
+            var[i] = kept * var[i] + noise * (x * x);
+        }
     }
 }
 
