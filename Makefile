@@ -18,6 +18,12 @@ help: ## list the targets
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@
 
+others: .venv/others ## install the packages of other people that converters are tested against; tests that need them run then
+
+.venv/others: .venv/installed tests/others.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r tests/others.txt
+	@touch $@
+
 demo: .venv/installed ## train the paper's network and show what it knows, in a minute
 	$(BIN)/lbnn demo --out out/demo
 
@@ -28,6 +34,11 @@ paper: .venv/installed ## repeat the paper's experiment: tables, figures and fin
 paper-choices: .venv/installed ## the same with other choices where the paper is silent, at 4 and 64 units: about 7 minutes
 	$(BIN)/python examples/polynomial/run.py --choices --out out/paper --workers $(JOBS)
 	$(BIN)/python examples/polynomial/report.py --jobs out/paper
+
+fashion: .venv/installed ## compare classifiers on Fashion-MNIST (apt-get install dataset-fashion-mnist): 10 minutes of one core; goes on where it was
+	$(BIN)/python examples/fashion/run.py --workers $(JOBS)
+	$(BIN)/python examples/fashion/report.py collect
+	$(BIN)/python tools/tables/pages.py --only examples/fashion
 
 bench: .venv/installed ## measure the benchmark models: instructions, flash, RAM, time beside onnxruntime
 	$(BIN)/python tools/tables/cost_table.py core
@@ -51,7 +62,7 @@ test: .venv/installed lint ## run the whole test suite; TESTS=tests/base for a p
 elsewhere: .venv/installed ## make test in a fresh clone in a folder with a space, as another user, with other settings, offline
 	$(BIN)/python tools/check/elsewhere.py --jobs $(JOBS) --tests "$(TESTS)"
 
-mutants: .venv/installed ## apply over 530 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
+mutants: .venv/installed ## apply over 600 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
 	$(BIN)/python tools/check/$(if $(RANDOM),mutants_random.py --count $(RANDOM) --seed $(or $(SEED),1),mutants.py) --jobs $(JOBS)
 
 extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on every backend: about 4 minutes of one core
@@ -93,4 +104,4 @@ lint: .venv/installed ## check style, types, and that imports point one way
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper paper-choices demo bench bench-train uci large numbers test elsewhere mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean
+.PHONY: help paper paper-choices fashion demo bench bench-train uci large numbers test elsewhere mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean

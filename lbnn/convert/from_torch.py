@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import lbnn.nn as bnn
 from lbnn.base.errors import LbnnError
+from lbnn.convert.pool_first import pool_first as put_pools_first
 from lbnn.model.network import build_layer
 from lbnn.nn.base import Layer, default_sigma, inverse_softplus
 from lbnn.nn.pooling import AveragePool
@@ -20,25 +21,31 @@ RELATIVE_SIGMA = 0.1
 
 
 def from_torch(
-    module: nn.Module, sigma: float | None = None, correlated: bool = False, dropout: str = "drop"
+    module: nn.Module,
+    sigma: float | None = None,
+    correlated: bool = False,
+    pool_first: bool = True,
+    dropout: str = "drop",
 ) -> nn.Module:
     """A copy of a torch network in which each layer is its lbnn counterpart, the weights as means.
 
     Every weight starts with the standard deviation `sigma`; without it, with a tenth of the root mean square of its
-    layer's weights. With `correlated` average pools take their elements as rising and falling together. Dropout goes:
-    the weights' variance takes its place; with `dropout="keep"` it stays on, as `lbnn.nn.Dropout`. The
-    network's own `forward` stays as it is and must call layers, not functions such as `torch.relu`.
+    layer's weights. With `correlated` average pools take their elements as rising and falling together. With
+    `pool_first` a max pool comes before the activation that it follows in a `Sequential`: the plain network is the
+    same. Dropout goes: the weights' variance takes its place; with `dropout="keep"` it stays on, as `lbnn.nn.Dropout`.
+    The network's own `forward` stays as it is and must call layers, not functions such as `torch.relu`.
     """
-    copied = copy.deepcopy(module)
     if dropout not in ("drop", "keep"):
         raise LbnnError(f"dropout must be 'drop' or 'keep', got {dropout!r}")
-    return _Converter(sigma, correlated, dropout == "keep").convert(copied, "")
+    copied = copy.deepcopy(module)
+    converted = Converter(sigma, correlated, dropout == "keep").convert(copied, "")
+    return put_pools_first(converted) if pool_first else converted
 
 
-class _Converter:
+class Converter:
     """Replaces layers; one that is used twice is replaced once."""
 
-    def __init__(self, sigma: float | None, correlated: bool, keep_dropout: bool) -> None:
+    def __init__(self, sigma: float | None, correlated: bool, keep_dropout: bool = False) -> None:
         self.sigma, self.correlated, self.keep_dropout = sigma, correlated, keep_dropout
         self.done: dict[nn.Module, nn.Module] = {}
 
@@ -48,7 +55,14 @@ class _Converter:
             self.done[module] = self._counterpart(module, path)
         return self.done[module]
 
+    def own(self, module: nn.Module, path: str) -> nn.Module | None:
+        """What a module that is not torch's becomes, where a converter of other networks knows it."""
+        return None
+
     def _counterpart(self, module: nn.Module, path: str) -> nn.Module:
+        found = self.own(module, path)
+        if found is not None:
+            return found
         known = COUNTERPARTS.get(type(module))
         if known is not None:
             try:
@@ -76,7 +90,7 @@ DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d)
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 ALTERNATIVES = {
-    "Pool": "use AvgPool instead and train again",
+    "Pool": "use AvgPool or MaxPool of one or two axes instead and train again",
     "Norm": "use BatchNorm1d or BatchNorm2d instead and train again",
     "Softmax": "leave it out and use the network's moments before it",
     "LU": "use LeakyReLU or ReLU instead and train again",
@@ -134,6 +148,14 @@ def _flatten(module: nn.Flatten, sigma: float | None) -> nn.Module:
     return bnn.Flatten()
 
 
+def _softmax(module: nn.Softmax, sigma: float | None) -> nn.Module:
+    if module.dim not in (1, -1):
+        raise LbnnError(
+            f"softmax over axis {module.dim} is not supported; use Softmax(dim=1) on logits of shape (N, K)"
+        )
+    return bnn.SoftmaxHead()
+
+
 def _identity(module: nn.Module, sigma: float | None) -> nn.Module:
     return nn.Identity()
 
@@ -152,6 +174,7 @@ COUNTERPARTS: dict[type[nn.Module], Callable[[Any, float | None], nn.Module]] = 
     nn.BatchNorm1d: _batch_norm,
     nn.BatchNorm2d: _batch_norm,
     nn.Flatten: _flatten,
+    nn.Softmax: _softmax,
     nn.Identity: _identity,
     nn.Dropout: _identity,
     nn.Dropout1d: _identity,

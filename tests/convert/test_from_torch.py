@@ -119,10 +119,12 @@ def test_modes_dtype_and_training_survive():
 
 
 REFUSED = {
-    "MaxPool2d": (nn.MaxPool2d(2), "use AvgPool instead"),
+    "MaxPool3d": (nn.MaxPool3d(2), "use AvgPool or MaxPool"),
+    "MaxPool2d": (nn.MaxPool2d(2, return_indices=True), "return_indices=True is not supported"),
     "LayerNorm": (nn.LayerNorm(3), "use BatchNorm1d or BatchNorm2d instead"),
-    "GELU": (nn.GELU(), "use LeakyReLU or ReLU instead"),
-    "Softmax": (nn.Softmax(1), "leave it out"),
+    "CELU": (nn.CELU(), "use LeakyReLU or ReLU instead"),
+    "Softmax": (nn.Softmax(0), "softmax over axis 0"),
+    "LogSoftmax": (nn.LogSoftmax(1), "leave it out"),
     "LSTM": (nn.LSTM(2, 2), "see lbnn.nn"),
     "AdaptiveAvgPool2d": (nn.AdaptiveAvgPool2d(2), "output_size must be 1"),
     "Conv2d": (nn.Conv2d(1, 1, 3, padding_mode="reflect"), "use 'zeros'"),
@@ -150,3 +152,14 @@ def test_pools_take_the_rule_that_is_asked_for(correlated):
     net, _ = NETWORKS["cnn"]
     pools = [layer for layer in lbnn.from_torch(net, correlated=correlated) if hasattr(layer, "correlated")]
     assert [pool.correlated for pool in pools] == [correlated] * 2
+
+
+def test_a_softmax_at_the_end_becomes_a_head_with_the_same_probabilities(tmp_path):
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 4), nn.Softmax(dim=-1))
+    x = torch.randn(6, 3)
+    converted = lbnn.from_torch(plain, sigma=1e-5)
+    with torch.no_grad():
+        assert torch.allclose(converted(x).probability, plain(x), atol=1e-5)
+    lbnn.save(converted, tmp_path / "model.pt", input_shape=(3,))
+    assert lbnn.read_model(tmp_path / "model.pt").graph.head == "softmax"

@@ -6,5 +6,8 @@
 #include "copies.c"
 #include "heads.c"
 #include "linear.c"
+#include "maxpool.c"
 #include "pointwise.c"
 #include "pool.c"
+#include "smooth.c"
+#include "stream.c"
