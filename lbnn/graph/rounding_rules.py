@@ -15,7 +15,7 @@ from lbnn.graph import rounding_smooth as smooth
 from lbnn.graph import rounding_tails as tails
 from lbnn.graph.reference import NUMPY
 from lbnn.graph.rounding_max_pool import max_pool_error, max_pool_point_error
-from lbnn.graph.rounding_moved import pooled_together
+from lbnn.graph.rounding_moved import dropped, pooled_together
 from lbnn.graph.rounding_parts import LEAST, UNIT, ErrorRule, Signal32, both_errors, each_part, growth, mean_part
 from lbnn.graph.rounding_piecewise import piecewise_error, piecewise_point_error
 from lbnn.graph.rounding_product import product_error
@@ -156,6 +156,9 @@ RULES: dict[str, ErrorRule] = {
     "concat": _moved,
     "flatten": _moved,
     "pad": _moved,
+    "upsample": _moved,
+    "dropout": dropped,
+    "dropout_point": dropped,
     "lift": _moved,
     "constant": _constant,
     "variance_head": _variance_head,

@@ -6,6 +6,7 @@ from lbnn.ops import (
     avg_pool,
     avg_pool_correlated,
     conv,
+    dropout,
     leaky_relu,
     linear,
     max_pool,
@@ -13,6 +14,7 @@ from lbnn.ops import (
     product,
     smooth,
     structure,
+    upsample,
     variance_head,
 )
 from lbnn.ops.conv import ConvGeometry
@@ -35,6 +37,7 @@ __all__ = [
     "avg_pool",
     "avg_pool_correlated",
     "conv",
+    "dropout",
     "find",
     "leaky_relu",
     "linear",
@@ -43,5 +46,6 @@ __all__ = [
     "product",
     "smooth",
     "structure",
+    "upsample",
     "variance_head",
 ]

@@ -3,6 +3,7 @@
 #include "lbnn_activation.h"
 #include "lbnn_conv.h"
 #include "lbnn_conv_small.h"
+#include "lbnn_dropout.h"
 #include "lbnn_heads.h"
 #include "lbnn_linear.h"
 #include "lbnn_piecewise.h"
@@ -12,4 +13,5 @@
 #include "lbnn_product.h"
 #include "lbnn_stream.h"
 #include "lbnn_pool_correlated.h"
+#include "lbnn_upsample.h"
 #include "lbnn_smooth.h"

@@ -970,6 +970,27 @@ def test_the_largest_is_the_first_of_equal_ones(kernels: Kernels) -> None:
         assert kernels("lbnn_largest", np.array(x, np.float32), len(x)) == index
 
 
+@pytest.mark.parametrize("factors", [(1, 1), (2, 3), (4, 1)], ids=str)
+def test_upsampling_copies_each_element(kernels: Kernels, factors: tuple[int, int]) -> None:
+    x = random(3, 4, 5)
+    expected = x.repeat(factors[0], axis=1).repeat(factors[1], axis=2)
+    out = np.full(expected.shape, np.nan, np.float32)
+    kernels("lbnn_upsample", x, out, 3, 4, 5, *factors)
+    assert out.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("p", [1e-6, 0.1, 0.5, 0.999])
+def test_dropout_has_the_moments_of_its_two_outcomes(kernels: Kernels, p: float) -> None:
+    e, v = 10.0 * random(33), positive(33)
+    mean, var, kept, noise = e.copy(), v.copy(), 1.0 / (1.0 - p), p / (1.0 - p)
+    kernels("lbnn_dropout", mean, var, 33, kept, noise)
+    second = (1.0 - p) * (v.astype(np.float64) + e.astype(np.float64) ** 2) / (1.0 - p) ** 2
+    assert_moments(mean, var, e, second - e.astype(np.float64) ** 2)
+    out_mean, out_var = empty(33)
+    kernels("lbnn_dropout_point", e, out_mean, out_var, 33, noise)
+    assert_moments(out_mean, out_var, e, noise * e.astype(np.float64) ** 2)
+
+
 @pytest.mark.parametrize("sigma", [1e-4, 0.1, 0.6, 1.0, 1.3, 3.0, 30.0])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_smooth_activation_has_the_moments_of_the_rule_and_of_the_quadrature(

@@ -3,6 +3,7 @@
 
 #include "activation.c"
 #include "conv.c"
+#include "copies.c"
 #include "heads.c"
 #include "linear.c"
 #include "piecewise.c"

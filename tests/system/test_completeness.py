@@ -29,7 +29,7 @@ EXPORTED = {name for name, op in GENERAL.items() if not is_folded(op)}
 REGISTERING = [path for path in (ROOT / "lbnn/ops").glob("*.py") if re.search(r"^register", path.read_text(), re.M)]
 RUNTIME = ROOT / "c_runtime"
 HEADS = {kernel for head in HEAD_KERNELS for kernel in head_kernels(head)}
-MOVING = {"flatten", "pad", "concat", "lift", "constant"}
+MOVING = {"flatten", "pad", "upsample", "concat", "lift", "constant"}
 
 
 def names(found: set[str]) -> str:

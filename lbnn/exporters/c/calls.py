@@ -237,6 +237,27 @@ def _pad(node: Node, emission: Emission) -> list[Call]:
     ]
 
 
+def _upsample(node: Node, emission: Emission) -> list[Call]:
+    (source,) = node.inputs
+    sizes = (*_planes(emission.shape(source)), *_two(node.attrs["factors"], 1))
+    return [
+        call("lbnn_upsample", emission.at(source, part), emission.at(node.name, part), *sizes)
+        for part in emission.parts(node.name)
+    ]
+
+
+def _dropout(node: Node, emission: Emission) -> list[Call]:
+    """1 / (1 - p) and p / (1 - p) as numbers of their own: 1 - p in float32 would lose digits."""
+    (source,), p, size = node.inputs, node.attrs["p"], emission.size(node.name)
+    kept, noise = literals.scalar(1.0 / (1.0 - p)), literals.scalar(p / (1.0 - p))
+    if _point(node):
+        return [call("lbnn_dropout_point", *emission.arrays(source), *emission.arrays(node.name), size, noise)]
+    return [
+        *emission.copies(source, node.name),
+        call("lbnn_dropout", *emission.arrays(node.name), size, kept, noise),
+    ]
+
+
 def _lift(node: Node, emission: Emission) -> list[Call]:
     return [call("lbnn_lift", emission.at(node.name, VAR), emission.size(node.name))]
 
@@ -278,6 +299,8 @@ ROWS: Mapping[str, Row] = {
     "multiply": Row("lbnn_product.h", ("lbnn_multiply", "lbnn_multiply_known", "lbnn_multiply_point"), _product),
     "concat": Row("lbnn_pointwise.h", ("lbnn_concat",), _concat),
     "pad": Row("lbnn_pointwise.h", ("lbnn_pad",), _pad),
+    "upsample": Row("lbnn_upsample.h", ("lbnn_upsample",), _upsample),
+    "dropout": Row("lbnn_dropout.h", _both("lbnn_dropout"), _dropout),
     "flatten": Row("lbnn_pointwise.h", (), _nothing),
     "lift": Row("lbnn_pointwise.h", ("lbnn_lift",), _lift),
     "constant": Row("lbnn_pointwise.h", (), _constant),

@@ -37,6 +37,8 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_copy": (26, 12),
     "lbnn_depthwise_3x3": (1402, 392),
     "lbnn_depthwise_3x3_point": (1032, 384),
+    "lbnn_dropout": (88, 40),
+    "lbnn_dropout_point": (60, 32),
     "lbnn_due": (54, 32),
     "lbnn_emit": (152, 44),
     "lbnn_is_finite": (46, 20),
@@ -70,6 +72,7 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_softmax": (3832, 248),
     "lbnn_softmax_fast": (1348, 72),
     "lbnn_status_message": (28, 0),
+    "lbnn_upsample": (216, 64),
     "lbnn_variance_head": (420, 64),
     "lbnn_variance_head_point": (400, 64),
 }
