@@ -82,7 +82,7 @@ CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 ALTERNATIVES = {
     "Pool": "use AvgPool or MaxPool of one or two axes instead and train again",
     "Norm": "use BatchNorm1d or BatchNorm2d instead and train again",
-    "Softmax": "leave it out and use the network's moments before it",
+    "Softm": "end in Softmax(1), which becomes lbnn.nn.SoftmaxHead, or leave it out and use the moments before it",
     "LU": "use LeakyReLU or ReLU instead and train again",
     "": "see lbnn.nn for the layers that there are",
 }

@@ -8,5 +8,6 @@
 #include "maxpool.c"
 #include "pointwise.c"
 #include "pool.c"
+#include "product.c"
 #include "smooth.c"
 #include "stream.c"
