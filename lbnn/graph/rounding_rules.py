@@ -17,6 +17,7 @@ from lbnn.graph.reference import NUMPY
 from lbnn.graph.rounding_max_pool import max_pool_error, max_pool_point_error
 from lbnn.graph.rounding_moved import dropped, pooled_together
 from lbnn.graph.rounding_parts import LEAST, UNIT, ErrorRule, Signal32, both_errors, each_part, growth, mean_part
+from lbnn.graph.rounding_product import product_error
 from lbnn.ops import ConvGeometry
 from lbnn.ops.affine import batch_norm_affine
 
@@ -134,6 +135,8 @@ RULES: dict[str, ErrorRule] = {
     "avg_pool": _pooled,
     "max_pool": max_pool_error,
     "max_pool_point": max_pool_point_error,
+    "multiply": product_error,
+    "multiply_known": product_error,
     "avg_pool_point": _pooled,
     "avg_pool_correlated": pooled_together,
     "leaky_relu": tails.leaky_relu_error,

@@ -8,6 +8,7 @@ from lbnn.nn.dropout import Dropout
 from lbnn.nn.heads import SigmoidHead, SoftmaxHead, VarianceHead
 from lbnn.nn.max_pooling import MaxPool1d, MaxPool2d
 from lbnn.nn.pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d
+from lbnn.nn.product import Multiply
 from lbnn.nn.scaling import Affine, BatchNorm, BatchNorm1d, BatchNorm2d, Standardize
 from lbnn.nn.smooth import GELU, Sigmoid, SiLU, Softplus, Tanh
 from lbnn.nn.structure import Add, Concat, Constant, Flatten, ZeroPad1d, ZeroPad2d, cat
@@ -40,6 +41,7 @@ __all__ = [
     "Linear",
     "MaxPool1d",
     "MaxPool2d",
+    "Multiply",
     "ReLU",
     "Sequential",
     "SiLU",

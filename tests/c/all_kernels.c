@@ -9,6 +9,7 @@
 #include "lbnn_maxpool.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
+#include "lbnn_product.h"
 #include "lbnn_stream.h"
 #include "lbnn_pool_correlated.h"
 #include "lbnn_upsample.h"

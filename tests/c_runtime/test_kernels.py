@@ -590,6 +590,23 @@ def test_sums_also_in_place(kernels: Kernels) -> None:
     assert av.tolist() == var.tolist()
 
 
+@pytest.mark.parametrize("planes", [(4, 4), (1, 4), (4, 1)])
+def test_products_are_those_of_independent_values(kernels: Kernels, planes: tuple[int, int]) -> None:
+    shapes = [(3, plane) for plane in planes]
+    (e, d), (v, w) = ([random(*s, seed=i) for i, s in enumerate(shapes)], [positive(*s, seed=5) for s in shapes])
+    x, y, p, q = (part.astype(np.float64) for part in (e, d, v, w))
+    mean, var = empty(3, 4)
+    kernels("lbnn_multiply", e, v, d, w, mean, var, 3, 4, *planes)
+    np.testing.assert_allclose(mean, x * y, rtol=1e-6)
+    np.testing.assert_allclose(var, p * q + p * y**2 + q * x**2, rtol=1e-6)
+    kernels("lbnn_multiply_known", e, v, d, mean, var, 3, 4, *planes)
+    np.testing.assert_allclose(mean, x * y, rtol=1e-6)
+    np.testing.assert_allclose(var, p * y**2 + 0.0 * x, rtol=1e-6)
+    point = np.empty_like(mean)
+    kernels("lbnn_multiply_point", e, d, point, 3, 4, *planes)
+    assert point.tobytes() == mean.tobytes()
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_concat_along_any_axis(kernels: Kernels, axis: int) -> None:
     shapes = [[2, 3, 4], [2, 3, 4]]

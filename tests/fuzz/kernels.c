@@ -961,6 +961,7 @@ static void fuzz_ring_mean(fuzz *f)
     ring_average(f, fuzz_size(f, 1, 2));
 }
 #include "maxpool.h"
+#include "product.h"
 
 const fuzz_target fuzz_kernels[] = {
     {"lbnn_add", fuzz_add},
@@ -1018,5 +1019,8 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_max_pool_2x2", fuzz_max_pool_2x2},
     {"lbnn_max_pool_2x2_point", fuzz_max_pool_2x2_point},
     {"lbnn_max_pool_point", fuzz_max_pool_point},
+    {"lbnn_multiply", fuzz_multiply},
+    {"lbnn_multiply_known", fuzz_multiply_known},
+    {"lbnn_multiply_point", fuzz_multiply_point},
     {0, 0},
 };

@@ -9,5 +9,6 @@
 #include "maxpool.c"
 #include "pointwise.c"
 #include "pool.c"
+#include "product.c"
 #include "smooth.c"
 #include "stream.c"

@@ -34,8 +34,8 @@ class Both(nn.Module):
         self.layer, self.inputs = layer, inputs
 
     def forward(self, x: Tensor) -> Any:
-        random = Moments(x, 0.1 + x * x)
-        return self.layer(*[x] * self.inputs), self.layer(*[random] * self.inputs)
+        random = [Moments(x, 0.1 + x * x) for _ in range(self.inputs)]
+        return self.layer(*[x] * self.inputs), self.layer(*random)
 
 
 def network_of(name: str) -> tuple[nn.Module, Tensor]:

@@ -272,7 +272,7 @@ LAYERS: dict[str, Maker] = {
     "Identity": plain,
     "Constant": constant,
 }
-"""The layers of one input. Add, Concat and Sequential are those of several: see network_choices."""
+"""The layers of one input. Add, Multiply, Concat and Sequential are those of several: see network_choices."""
 
 COMMON = ("LeakyReLU", "LeakyReLU", "Affine", "BatchNorm", "Linear")
 OFTEN = {

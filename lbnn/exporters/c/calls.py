@@ -203,6 +203,15 @@ def _sum(node: Node, emission: Emission) -> list[Call]:
     return [call(_SUMS[node.op], *inputs, *emission.arrays(node.name), emission.size(node.name))]
 
 
+def _product(node: Node, emission: Emission) -> list[Call]:
+    """A factor with fewer elements has one for each channel."""
+    sizes, whole = [emission.size(name) for name in node.inputs], emission.size(node.name)
+    channels = whole if min(sizes) == whole else min(sizes)
+    inputs = [pointer for name in node.inputs for pointer in emission.arrays(name)]
+    planes = (whole // channels, *(size // channels for size in sizes))
+    return [call(f"lbnn_{node.op}", *inputs, *emission.arrays(node.name), channels, *planes)]
+
+
 def _concat(node: Node, emission: Emission) -> list[Call]:
     """A copy for each input that does not lie in the result already."""
     axis, calls, ahead = node.attrs["axis"], [], 0
@@ -285,6 +294,7 @@ ROWS: Mapping[str, Row] = {
     "smooth": Row("lbnn_smooth.h", _both("lbnn_smooth"), _smooth),
     "affine": Row("lbnn_pointwise.h", _both("lbnn_affine"), _affine),
     "add": Row("lbnn_pointwise.h", tuple(_SUMS.values()), _sum),
+    "multiply": Row("lbnn_product.h", ("lbnn_multiply", "lbnn_multiply_known", "lbnn_multiply_point"), _product),
     "concat": Row("lbnn_pointwise.h", ("lbnn_concat",), _concat),
     "pad": Row("lbnn_pointwise.h", ("lbnn_pad",), _pad),
     "upsample": Row("lbnn_upsample.h", ("lbnn_upsample",), _upsample),

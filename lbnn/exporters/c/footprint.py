@@ -50,10 +50,13 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_lift": (18, 8),
     "lbnn_linear": (1584, 184),
     "lbnn_linear_point": (1252, 168),
-    "lbnn_max_pool": (1340, 488),
-    "lbnn_max_pool_2x2": (2048, 504),
+    "lbnn_max_pool": (1392, 488),
+    "lbnn_max_pool_2x2": (2200, 504),
     "lbnn_max_pool_2x2_point": (358, 112),
     "lbnn_max_pool_point": (420, 128),
+    "lbnn_multiply": (228, 152),
+    "lbnn_multiply_known": (180, 152),
+    "lbnn_multiply_point": (144, 72),
     "lbnn_pad": (156, 48),
     "lbnn_ring_mean": (154, 48),
     "lbnn_ring_put": (92, 40),
@@ -76,7 +79,6 @@ PREDICT_CODE, PREDICT_STACK, CALL_CODE = 96, 64, 32
 CHECKS = ("lbnn_is_finite", "lbnn_is_variance", "lbnn_emit", "lbnn_copy")
 GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48, "lbnn_max_pool_shape": 52}
 _OF_STREAMS = ("state_bytes", "push_work_bytes", "push_macs")
-GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48}
 
 
 @dataclass(frozen=True)
