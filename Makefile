@@ -18,6 +18,12 @@ help: ## list the targets
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@
 
+others: .venv/others ## install the packages of other people that converters are tested against; tests that need them run then
+
+.venv/others: .venv/installed tests/others.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r tests/others.txt
+	@touch $@
+
 demo: .venv/installed ## train the paper's network and show what it knows, in a minute
 	$(BIN)/lbnn demo --out out/demo
 
@@ -56,7 +62,7 @@ test: .venv/installed lint ## run the whole test suite; TESTS=tests/base for a p
 elsewhere: .venv/installed ## make test in a fresh clone in a folder with a space, as another user, with other settings, offline
 	$(BIN)/python tools/check/elsewhere.py --jobs $(JOBS) --tests "$(TESTS)"
 
-mutants: .venv/installed ## apply over 480 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
+mutants: .venv/installed ## apply over 540 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
 	$(BIN)/python tools/check/$(if $(RANDOM),mutants_random.py --count $(RANDOM) --seed $(or $(SEED),1),mutants.py) --jobs $(JOBS)
 
 extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on every backend: about 4 minutes of one core

@@ -37,6 +37,7 @@
 
 #define LBNN_STATUS_LIST(X)                                                                        \
     X(LBNN_OK, 0, "ok")                                                                            \
+    X(LBNN_MORE, 1, "more samples are needed for a result")                                        \
     X(LBNN_ERROR_NULL, -1, "a pointer argument is null")                                           \
     X(LBNN_ERROR_INPUT, -2, "an input is not finite, or an input variance is negative")            \
     X(LBNN_ERROR_OUTPUT, -3, "an output is not finite, or an output variance is negative")         \

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from lbnn import nn
     from lbnn.base.classes import Classes
     from lbnn.base.moments import Moments
+    from lbnn.convert.from_bayesian_torch import from_bayesian_torch
+    from lbnn.convert.from_blitz import from_blitz
+    from lbnn.convert.from_fastbnns import from_fastbnns
     from lbnn.convert.from_torch import from_torch
+    from lbnn.convert.from_torchbnn import from_torchbnn
+    from lbnn.convert.pool_first import pool_first
     from lbnn.exporters import export
     from lbnn.exporters.compiled import compile
     from lbnn.exporters.emulation import emulate
@@ -37,7 +42,12 @@ _HOMES = {
     "emulate": "lbnn.exporters.emulation",
     "export": "lbnn.exporters",
     "fit": "lbnn.train.fit",
+    "from_bayesian_torch": "lbnn.convert.from_bayesian_torch",
+    "from_blitz": "lbnn.convert.from_blitz",
+    "from_fastbnns": "lbnn.convert.from_fastbnns",
     "from_torch": "lbnn.convert.from_torch",
+    "from_torchbnn": "lbnn.convert.from_torchbnn",
+    "pool_first": "lbnn.convert.pool_first",
     "load": "lbnn.model.file",
     "read_model": "lbnn.model.file",
     "save": "lbnn.model.file",
@@ -68,13 +78,18 @@ __all__ = [
     "emulate",
     "export",
     "fit",
+    "from_bayesian_torch",
+    "from_blitz",
+    "from_fastbnns",
     "from_torch",
+    "from_torchbnn",
     "load",
     "losses",
     "metrics",
     "montecarlo",
     "nn",
     "plots",
+    "pool_first",
     "priors",
     "read_model",
     "save",

@@ -2,7 +2,8 @@
  *
  * The model is named on the command line: -include NAME.h -DLBNN_MODEL=NAME -DLBNN_MODEL_UPPER=NAME_IN_UPPER_CASE, and
  * -DLBNN_INPUT_VARIANCE where its predict takes one. -DLBNN_CLASSIFY runs its classify instead: probabilities in place
- * of means, and the four words of its decision in place of variances.
+ * of means, and the four words of its decision in place of variances. -DLBNN_CALL=FUNCTION calls another function with the
+ * same arguments, such as NAME_replay of a stream.
  *   inputs.bin:  for each sample the input, then the input variance if the model takes one
  *   outputs.bin: the timer ticks of an empty call; then for each sample status, ticks, bytes of stack, mean, variance
  */
@@ -17,11 +18,16 @@
 #define WORK_LEN         LBNN_JOIN(LBNN_MODEL_UPPER, _WORK_LEN)
 
 #ifdef LBNN_CLASSIFY
-#define PREDICT       LBNN_JOIN(LBNN_MODEL, _classify)
+#define DEFAULT_CALL  LBNN_JOIN(LBNN_MODEL, _classify)
 #define SECOND_RESULT LBNN_JOIN(LBNN_MODEL, _decision) second[1]
 #else
-#define PREDICT       LBNN_JOIN(LBNN_MODEL, _predict)
+#define DEFAULT_CALL  LBNN_JOIN(LBNN_MODEL, _predict)
 #define SECOND_RESULT float second[OUTPUT_LEN]
+#endif
+#ifdef LBNN_CALL
+#define PREDICT LBNN_CALL
+#else
+#define PREDICT DEFAULT_CALL
 #endif
 
 #ifdef LBNN_INPUT_VARIANCE

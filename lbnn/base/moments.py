@@ -82,13 +82,13 @@ class Moments(NamedTuple, Generic[Part]):
         return self._each(_array)
 
     def __add__(self, other: Any) -> Moments[Any]:
-        """The sum with independent Moments (variances add) or with a known value (the mean moves)."""
+        """The sum with independent Moments (variances add), with itself, or with a known value (the mean moves)."""
         if isinstance(other, Moments):
-            return Moments(self.mean + other.mean, self.var + other.var)
+            return self.__mul__(2) if other is self else Moments(self.mean + other.mean, self.var + other.var)
         return Moments(self.mean + other, self.var) if _is_value(other) else NotImplemented
 
     def __sub__(self, other: Any) -> Moments[Any]:
-        return self.__add__((-1) * other)
+        return self.__mul__(0) if other is self else self.__add__((-1) * other)
 
     def __mul__(self, scale: Any) -> Moments[Any]:
         """A known multiple: the variance grows with the square."""

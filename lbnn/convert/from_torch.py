@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import lbnn.nn as bnn
 from lbnn.base.errors import LbnnError
+from lbnn.convert.pool_first import pool_first as put_pools_first
 from lbnn.model.network import build_layer
 from lbnn.nn.base import Layer, default_sigma, inverse_softplus
 from lbnn.nn.pooling import AveragePool
@@ -19,19 +20,23 @@ RELATIVE_SIGMA = 0.1
 """Without `sigma`, the weights of a layer get this fraction of their root mean square as standard deviation."""
 
 
-def from_torch(module: nn.Module, sigma: float | None = None, correlated: bool = False) -> nn.Module:
+def from_torch(
+    module: nn.Module, sigma: float | None = None, correlated: bool = False, pool_first: bool = True
+) -> nn.Module:
     """A copy of a torch network in which each layer is its lbnn counterpart, the weights as means.
 
     Every weight starts with the standard deviation `sigma`; without it, with a tenth of the root mean square of its
-    layer's weights. With `correlated` average pools take their elements as rising and falling together. Dropout goes:
-    the weights' variance takes its place. The network's own `forward` stays as it is and must call layers, not
-    functions such as `torch.relu`.
+    layer's weights. With `correlated` average pools take their elements as rising and falling together. With
+    `pool_first` a max pool comes before the activation that it follows in a `Sequential`: the plain network is the
+    same. Dropout goes: the weights' variance takes its place. The network's own `forward` stays as it is and must call
+    layers, not functions such as `torch.relu`.
     """
     copied = copy.deepcopy(module)
-    return _Converter(sigma, correlated).convert(copied, "")
+    converted = Converter(sigma, correlated).convert(copied, "")
+    return put_pools_first(converted) if pool_first else converted
 
 
-class _Converter:
+class Converter:
     """Replaces layers; one that is used twice is replaced once."""
 
     def __init__(self, sigma: float | None, correlated: bool) -> None:
@@ -44,7 +49,14 @@ class _Converter:
             self.done[module] = self._counterpart(module, path)
         return self.done[module]
 
+    def own(self, module: nn.Module, path: str) -> nn.Module | None:
+        """What a module that is not torch's becomes, where a converter of other networks knows it."""
+        return None
+
     def _counterpart(self, module: nn.Module, path: str) -> nn.Module:
+        found = self.own(module, path)
+        if found is not None:
+            return found
         known = COUNTERPARTS.get(type(module))
         if known is not None:
             try:
@@ -68,7 +80,7 @@ class _Converter:
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 ALTERNATIVES = {
-    "Pool": "use AvgPool instead and train again",
+    "Pool": "use AvgPool or MaxPool of one or two axes instead and train again",
     "Norm": "use BatchNorm1d or BatchNorm2d instead and train again",
     "Softmax": "leave it out and use the network's moments before it",
     "LU": "use LeakyReLU or ReLU instead and train again",

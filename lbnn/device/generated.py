@@ -30,6 +30,7 @@ class GeneratedModel:
     input_variance: bool
     element: np.dtype[Any] = _FLOAT
     classifies: bool = False  # run NAME_classify instead: probabilities for means, a decision for variances
+    replays: bool = False  # push the samples of each input, of a model that streams
 
     @property
     def second_len(self) -> int:
@@ -49,12 +50,14 @@ class GeneratedModel:
     @property
     def sources(self) -> list[Path]:
         """What is compiled: the translation unit, and the weights where they are a file of their own."""
-        weights = self.folder / f"{self.name}_weights.S"
-        return [self.source, *([weights] if weights.exists() else [])]
+        weights, replay = (self.folder / f"{self.name}_{end}" for end in ("weights.S", "selftest.c"))
+        return [self.source, *([weights] if weights.exists() else []), *([replay] if self.replays else [])]
 
     @property
     def predict(self) -> str:
         """The C function that predicts."""
+        if self.replays:
+            return f"{self.name}_{'replay_classify' if self.classifies else 'replay'}"
         return f"{self.name}_{'classify' if self.classifies else 'predict'}"
 
     @property
@@ -67,6 +70,7 @@ class GeneratedModel:
         """Tells c_runtime/targets/run_samples.c which model it runs."""
         flags = ("-include", f"{self.name}.h", f"-DLBNN_MODEL={self.name}", f"-DLBNN_MODEL_UPPER={self.name.upper()}")
         chosen = {"-DLBNN_INPUT_VARIANCE": self.input_variance, "-DLBNN_CLASSIFY": self.classifies}
+        chosen |= {f"-DLBNN_CALL={self.predict}": self.replays}
         return (*flags, *(flag for flag, wanted in chosen.items() if wanted))
 
     @property

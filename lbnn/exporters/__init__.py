@@ -31,7 +31,7 @@ def export(
 
     A module needs `input_shape` unless it came from `lbnn.load`. `options` are the fields of
     `lbnn.exporters.options.COptions` or `OnnxOptions`: for both dtype, input_variance and command (text for the
-    banner); for C weights, single_file, package, board and optimize; for ONNX opset.
+    banner); for C weights, single_file, package, board, optimize, stream and hop; for ONNX opset.
     """
     from lbnn.model.file import read_model
 

@@ -16,6 +16,7 @@ DTYPES = ("float32",)
 """The arithmetics of generated C: each is a module of lbnn/exporters/c/dtypes."""
 
 PACKAGES = ("arduino", "platformio", "esp-idf", "zephyr")
+HOPS = range(1, 1_000_001)
 OPSETS = range(13, 24)
 """ONNX operator sets that know every operator used here, with the same meaning."""
 
@@ -59,10 +60,14 @@ class COptions:
     package: str | None = option(None, "As a library for this platform.", PACKAGES)
     board: str | None = option(None, "Add start-up code and a Makefile for an emulated board.", tuple(BOARDS))
     optimize: str = option("speed", "What to favour.", ("speed", "size"))
+    stream: bool = option(False, "Add NAME_push, which takes one sample of a signal at a time.")
+    hop: int | None = option(None, "Samples between the results of a stream whose windows overlap.", HOPS)
     command: str = ""
 
     def __post_init__(self) -> None:
         check_choices(self)
+        if self.hop is not None and not self.stream:
+            raise LbnnError("--hop says how often a stream gives a result; add --stream")
         if self.weights == "binary" and (self.single_file or self.package):
             raise LbnnError("binary weights are a file of their own; leave out --single-file and --package")
         if self.board and (self.single_file or self.package or self.weights == "binary"):

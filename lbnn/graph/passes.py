@@ -45,6 +45,11 @@ def remove_dead_nodes(graph: Graph) -> Graph:
     return rebuild(graph, [node for node in graph.nodes if node.name in needed])
 
 
+def double_sums(graph: Graph) -> Graph:
+    """Makes twice a value of its sum with itself, whose terms are not independent."""
+    return _rewrite(graph, lambda node, rewriter: _doubled(node) if _is_doubled(node) else node)
+
+
 def fold_constants(graph: Graph) -> Graph:
     """Computes what depends on constants alone, and turns the sum with a constant into a shift."""
     return _rewrite(graph, _fold_constant)
@@ -81,6 +86,7 @@ def remove_identities(graph: Graph) -> Graph:
 
 
 PASSES: tuple[Pass, ...] = (
+    double_sums,
     fold_constants,
     expand_batch_norm,
     merge_affine,
@@ -145,6 +151,14 @@ def _expand_batch_norm(node: Node, rewriter: Rewriter) -> Node | str:
         return node
     scale, shift = op.as_affine(rewriter.rank(node.name), **node.params, **node.attrs)
     return replace(node, op="affine", attrs={}, params={"scale": scale, "shift": shift})
+
+
+def _is_doubled(node: Node) -> bool:
+    return ops.find(node.op).general == "add" and node.inputs[0] == node.inputs[1]
+
+
+def _doubled(node: Node) -> Node:
+    return Node(node.name, "affine", node.inputs[:1], {}, {"scale": np.full((), 2.0), "shift": np.zeros(())})
 
 
 def _is_affine(node: Node | None) -> bool:

@@ -49,9 +49,12 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan(graph: Graph, scratch: Mapping[str, int] | None = None) -> Plan:
-    """The smallest plan found; `scratch` gives the floats that a node needs besides its values."""
-    layouts = dict.fromkeys(_Sharing(graph, scratch or {}, shrink).frozen() for shrink in (True, False))
+def plan(graph: Graph, scratch: Mapping[str, int] | None = None, given: Mapping[Key, Place] | None = None) -> Plan:
+    """The smallest plan found; `scratch` gives the floats that a node needs besides its values.
+
+    `given` are arrays that lie outside of the work buffer.
+    """
+    layouts = dict.fromkeys(_Sharing(graph, scratch or {}, given or {}, shrink).frozen() for shrink in (True, False))
     return min(map(_placed, layouts), key=lambda found: found.size)
 
 
@@ -98,8 +101,8 @@ class _Region:
 class _Sharing:
     """Decides, node after node, which arrays share memory."""
 
-    def __init__(self, graph: Graph, scratch: Mapping[str, int], shrink: bool) -> None:
-        self.graph, self.shrink = graph, shrink
+    def __init__(self, graph: Graph, scratch: Mapping[str, int], given: Mapping[Key, Place], shrink: bool) -> None:
+        self.graph, self.given, self.shrink = graph, given, shrink
         self.last = _last_uses(graph)
         self.regions: list[_Region] = []
         self.home: dict[Key, _Region] = {}
@@ -128,7 +131,9 @@ class _Sharing:
 
     def _visit(self, step: int, node: Node) -> None:
         memory = ops.find(node.op).memory
-        if memory.stored:
+        if (node.name, MEAN) in self.given:
+            self.outside.update({(node.name, part): self.given[node.name, part] for part in self._parts(node.name)})
+        elif memory.stored:
             self.outside[(node.name, MEAN)] = Place(node.name)
         elif memory.joins:
             for part in self._parts(node.name):

@@ -14,7 +14,7 @@ from lbnn.base.arrays import Array
 from lbnn.base.classes import Classes
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph, Node, rebuild
-from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
+from lbnn.ops import AxisFactors, ConvGeometry, Shape, TailRow, Window
 from lbnn.ops.heads import find_head
 from lbnn.ops.tail import numpy_tail_moments
 
@@ -43,9 +43,21 @@ class NumpyNamespace:
         """Known factors."""
         return x * outer_product(factors)
 
-    def pad(self, x: Array, padding: tuple[tuple[int, int], ...]) -> Array:
-        """Zeros around."""
-        return np.pad(x, ((0, 0), (0, 0), *padding))
+    def window_max(self, x: Array, window: Window, dilation: Shape, outside: float) -> Array:
+        """The largest under each window."""
+        view = _windows(self.pad(x, window.padding, outside), window.kernel, window.stride, dilation)
+        largest: Array = view.max(axis=_spatial_axes(len(window.kernel)))
+        return largest
+
+    def every(self, x: Array, axis: int, start: int, step: int, count: int) -> Array:
+        """A view."""
+        places: Any = (..., slice(start, start + step * (count - 1) + 1, step), *[slice(None)] * (-1 - axis))
+        chosen: Array = x[places]
+        return chosen
+
+    def pad(self, x: Array, padding: tuple[tuple[int, int], ...], value: float = 0.0) -> Array:
+        """A number around."""
+        return np.pad(x, ((0, 0), (0, 0), *padding), constant_values=value)
 
     def sqrt(self, x: Array) -> Array:
         """Square root."""
@@ -108,6 +120,25 @@ class NumpyNamespace:
         """Sum along that axis."""
         total: Array = x.sum(1)
         return total
+
+    def fan(self, x: Array, numbers: tuple[float, ...]) -> Array:
+        """x times each number, along a new last axis."""
+        spread: Array = x[..., None] * np.array(numbers)
+        return spread
+
+    def shifts(self, x: Array, numbers: tuple[float, ...]) -> Array:
+        """x plus each number, along a new last axis."""
+        spread: Array = x[..., None] + np.array(numbers)
+        return spread
+
+    def mix(self, x: Array, rows: Array) -> Array:
+        """Weighted sums along the last axis."""
+        mixed: Array = x @ rows.T
+        return mixed
+
+    def tanh(self, x: Array) -> Array:
+        """Hyperbolic tangent."""
+        return np.tanh(x)
 
     def leaky_relu(self, x: Array, slope: float) -> Array:
         """The plain function."""

@@ -11,8 +11,10 @@ from lbnn import ops
 from lbnn.base.arrays import Array
 from lbnn.base.moments import Moments
 from lbnn.graph import Node
+from lbnn.graph import rounding_smooth as smooth
 from lbnn.graph import rounding_tails as tails
 from lbnn.graph.reference import NUMPY
+from lbnn.graph.rounding_max_pool import max_pool_error, max_pool_point_error
 from lbnn.graph.rounding_moved import pooled_together
 from lbnn.graph.rounding_parts import LEAST, UNIT, ErrorRule, Signal32, both_errors, each_part, growth, mean_part
 from lbnn.ops import ConvGeometry
@@ -130,6 +132,8 @@ RULES: dict[str, ErrorRule] = {
     "linear": _weighted,
     "conv": _weighted,
     "avg_pool": _pooled,
+    "max_pool": max_pool_error,
+    "max_pool_point": max_pool_point_error,
     "avg_pool_point": _pooled,
     "avg_pool_correlated": pooled_together,
     "leaky_relu": tails.leaky_relu_error,
@@ -137,6 +141,8 @@ RULES: dict[str, ErrorRule] = {
     "leaky_relu_clamped": tails.clamped_error,
     "abs": tails.absolute_error,
     "abs_point": lambda node, inputs, errors, out: errors[0],
+    "smooth": smooth.smooth_error,
+    "smooth_point": smooth.smooth_point_error,
     "affine": _affine,
     "batch_norm": _batch_norm,
     "add": _added,

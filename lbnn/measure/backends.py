@@ -34,10 +34,14 @@ def _onnx_missing() -> str:
     return "" if find_spec("onnx") and find_spec("onnxruntime") else "pip install 'lbnn[onnx]'"
 
 
+STREAMED = ("c", "c-sanitized", "cortex-m0", "cortex-m4", "cortex-m4-gcc")
+"""Devices that push a network's input sample by sample where NAME-stream is asked for."""
+
 BACKENDS = {
     "torch": Backend(run_torch),
     "onnx": Backend(_run_onnx, _onnx_missing),
     **{name: Backend(partial(run_device, name), device.missing) for name, device in DEVICES.items()},
+    **{f"{name}-stream": Backend(partial(run_device, name, stream=True), DEVICES[name].missing) for name in STREAMED},
 }
 
 DEFAULTS = {

@@ -28,21 +28,26 @@ def run_device(
     runtime: Path | None = None,
     weights: str = "source",
     optimize: str = "speed",
+    stream: bool = False,
 ) -> Outcome:
-    """The exported C, compiled for a device and run there; `runtime` replaces the C runtime's headers."""
-    options = COptions(name="model", input_variance=samples.var is not None, weights=weights, optimize=optimize)
+    """The exported C, compiled for a device and run there; `runtime` replaces the C runtime's headers.
+
+    With `stream` every input is pushed sample by sample.
+    """
+    spread = samples.var is not None
+    options = COptions(name="model", input_variance=spread, weights=weights, optimize=optimize, stream=stream)
     program = lower(model, options)
     inputs = samples.mean.reshape(len(samples), -1)
-    spread = None if samples.var is None else samples.var.reshape(len(samples), -1)
+    variance = None if samples.var is None else samples.var.reshape(len(samples), -1)
     with temporary_folder() as folder:
-        written = write_program(program, model, options, folder / "c")
+        written = replace(write_program(program, model, options, folder / "c"), replays=stream)
         if runtime is not None:
             for header in written.folder.glob("lbnn*.h"):
                 shutil.copy(runtime / header.name, header)
-        result = run_model(device, written, inputs, spread)
+        result = run_model(device, written, inputs, variance)
         decided = None
         if program.graph.head is not None:
-            decided = run_model(device, replace(written, classifies=True), inputs, spread)
+            decided = run_model(device, replace(written, classifies=True), inputs, variance)
     cost = device_cost(decided or result, footprint(program).weight_bytes)
     return Outcome(*_answered(result), cost, None if decided is None else _decisions(decided))
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.base.terminal import kilobytes, print_table, thousands
 from lbnn.exporters.c import COptions, Footprint, footprint, lower
@@ -41,6 +42,7 @@ class Inspection:
     program: Program
     layers: tuple[ExportedLayer, ...]
     footprint: Footprint
+    stream: Footprint | str | None = None  # of a network over time, or why it can't stream
 
     @property
     def graph(self) -> Graph:
@@ -78,6 +80,7 @@ class Inspection:
             "work_bytes": need.work_bytes,
             "work_bytes_lower_bound": self.least_work_bytes,
             "head": self.graph.head,
+            "stream": self.stream.of_stream if isinstance(self.stream, Footprint) else self.stream,
             "classes": None if self.graph.head is None else list(class_names_of(self.model)),
             "layers": [asdict(layer) for layer in self.layers],
             "parts": [found.as_plain() for found in parts.fits(need)],
@@ -92,7 +95,16 @@ def inspect_model(model: Model, input_variance: bool = False) -> Inspection:
         ExportedLayer(node.name, node.op, str(graph.values[node.name]), _gaussians(node), macs(node, graph))
         for node in graph.nodes
     )
-    return Inspection(model, program, layers, footprint(program))
+    return Inspection(model, program, layers, footprint(program), _stream(model, input_variance))
+
+
+def _stream(model: Model, input_variance: bool) -> Footprint | str | None:
+    if len(model.graph.input.shape) != 2:
+        return None
+    try:
+        return footprint(lower(model, COptions(input_variance=input_variance, stream=True)))
+    except LbnnError as reason:
+        return str(reason)
 
 
 def _gaussians(node: Node) -> int:
@@ -112,6 +124,12 @@ def show_inspection(found: Inspection) -> None:
     need, bound = found.footprint, kilobytes(found.least_work_bytes)
     print(f"flash: {kilobytes(need.weight_bytes)} of weights and at most {kilobytes(need.code_bytes)} of code")
     print(f"RAM:   {kilobytes(need.work_bytes)} of work buffer (at least {bound})")
+    if isinstance(found.stream, Footprint):
+        state, work = map(kilobytes, (found.stream.state_bytes, found.stream.push_work_bytes))
+        cost = f"at most {thousands(found.stream.push_macs)} MACs a sample"
+        print(f"stream: {state} of state, {work} of work buffer, {cost} (--stream)")
+    elif found.stream:
+        print(f"stream: {found.stream}")
     print(f"stack: at most {thousands(need.stack_bytes)} bytes (code and stack: gcc on Cortex-M)")
     show_parts(parts.fits(need))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,10 +13,12 @@ import torch
 from torch import Tensor, nn
 
 import lbnn.nn as bnn
+from lbnn.base.arrays import Array
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph, GraphBuilder
 from lbnn.model.params import parameters
+from lbnn.model.sums import Form, MovedValue, SharedSums, least
 from lbnn.nn.base import Layer, Recording
 from lbnn.nn.wrapped import unwrap
 from lbnn.ops import Shape
@@ -33,10 +36,11 @@ HINTS = {
 
 @dataclass(frozen=True)
 class Trace:
-    """A graph, and the layer behind each node that has one."""
+    """A graph, the layer behind each node that has one, and sums that the module itself takes for independent."""
 
     graph: Graph
     layers: Mapping[str, Layer]
+    folded: tuple[str, ...] = ()
 
 
 def trace(model: nn.Module, input_shape: Sequence[int], name: str = "model") -> Graph:
@@ -55,7 +59,7 @@ def record(model: nn.Module, input_shape: Sequence[int], name: str = "model") ->
     if not isinstance(output, Proxy):
         count = f"{len(output)} values" if isinstance(output, (tuple, list, dict)) else f"a {type(output).__name__}"
         raise LbnnError(f"the model's forward returns {count}; return the result of one lbnn layer")
-    return Trace(tracer.builder.finish(output.name, head), tracer.layers)
+    return Trace(tracer.builder.finish(output.name, head), tracer.layers, tuple(tracer.folded))
 
 
 def _run(model: nn.Module, tracer: Tracer) -> Any:
@@ -92,6 +96,8 @@ class Tracer:
 
     def __init__(self, model: nn.Module, shape: Shape, name: str) -> None:
         self.builder = GraphBuilder(name, shape, random=True)
+        self.sums = SharedSums()
+        self.folded: list[str] = []
         self.layers: dict[str, Layer] = {}
         self.paths = {module: path for path, module in model.named_modules()}
         self.running: list[nn.Module] = []
@@ -112,11 +118,37 @@ class Tracer:
 
     def layer(self, layer: Layer, inputs: Sequence[Any], name: str | None) -> Proxy:
         """Adds the node of a layer."""
-        names = [self._name_of(x) for x in inputs]
-        attrs = layer.attrs(*(self.builder.values[key].shape for key in names))
-        node = self.builder.add(self._path_for(layer, name), layer.op_name(), names, attrs, parameters(layer))
+        names, path = [self._name_of(x) for x in inputs], self._path_for(layer, name)
+        if layer.op != "add" or (form := self.sums.shared(names)) is None:
+            return Proxy(self, self._node(layer, names, path))
+        self.folded += [path] * (names[0] != names[1])
+        return Proxy(self, self._sum(form, path))
+
+    def _node(self, layer: Layer, names: Sequence[str], path: str) -> str:
+        attrs = layer.attrs(*map(self._shape_of, names))
+        node = self.builder.add(path, layer.op_name(), names, attrs, parameters(layer))
         self.layers[node] = layer
-        return Proxy(self, node)
+        self.sums.note(self.builder.nodes[-1], self._shape_of)
+        return node
+
+    def _shape_of(self, name: str) -> Shape:
+        return self.builder.values[name].shape
+
+    def _sum(self, form: Form, path: str) -> str:
+        """A sum in which each random value counts once, with all that it is multiplied by."""
+        terms = [term for term, scale in form.scales.items() if scale.any()] or [*form.scales][:1]
+        shifts = [form.shift, *[np.zeros(())] * (len(terms) - 1)]
+        parts = [
+            self._multiple(term, form.scales[term], shift, path if len(terms) == 1 else f"{path}.part")
+            for term, shift in zip(terms, shifts, strict=True)
+        ]
+        return reduce(lambda x, y: self._node(bnn.Add(), [x, y], path), parts)
+
+    def _multiple(self, term: MovedValue, scale: Array, shift: Array, path: str) -> str:
+        place = self.sums.places.get(term, term.source)
+        for mover in term.by if place == term.source else ():
+            place = self._node(self.layers[mover], [place], f"{path}.{self.layers[mover].op}")
+        return self._node(bnn.Affine(least(scale), least(shift)), [place], path)
 
     def _name_of(self, x: Any) -> str:
         if isinstance(x, Proxy):

@@ -5,13 +5,16 @@ from torch.nn import Identity, Sequential
 from lbnn.nn.activations import Abs, LeakyReLU, ReLU
 from lbnn.nn.base import BayesianLayer, Layer
 from lbnn.nn.heads import SigmoidHead, SoftmaxHead, VarianceHead
+from lbnn.nn.max_pooling import MaxPool1d, MaxPool2d
 from lbnn.nn.pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d
 from lbnn.nn.scaling import Affine, BatchNorm, BatchNorm1d, BatchNorm2d, Standardize
+from lbnn.nn.smooth import GELU, Sigmoid, SiLU, Softplus, Tanh
 from lbnn.nn.structure import Add, Concat, Constant, Flatten, ZeroPad1d, ZeroPad2d, cat
 from lbnn.nn.trees import take_apart_by_iteration
 from lbnn.nn.weighted import Conv1d, Conv2d, Linear
 
 __all__ = [
+    "GELU",
     "Abs",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
@@ -32,11 +35,17 @@ __all__ = [
     "Layer",
     "LeakyReLU",
     "Linear",
+    "MaxPool1d",
+    "MaxPool2d",
     "ReLU",
     "Sequential",
+    "SiLU",
+    "Sigmoid",
     "SigmoidHead",
     "SoftmaxHead",
+    "Softplus",
     "Standardize",
+    "Tanh",
     "VarianceHead",
     "ZeroPad1d",
     "ZeroPad2d",

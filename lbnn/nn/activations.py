@@ -17,6 +17,7 @@ class LeakyReLU(Layer):
     op = "leaky_relu"
     loads = ("leaky_relu", "leaky_relu_clamped")
     counterpart: ClassVar[type[nn.Module] | None] = nn.LeakyReLU
+    monotone = True
 
     def __init__(self, negative_slope: float = 0.01, clamp: float | None = None) -> None:
         super().__init__()

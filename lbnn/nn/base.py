@@ -40,12 +40,13 @@ class Layer(nn.Module):
     """A layer that is one operator. Subclasses say which, and give its attributes and parameters.
 
     `loads` are the operators of a file that become this layer: its own, where a class does not say otherwise.
-    `counterpart` is the torch layer that it stands for.
+    `counterpart` is the torch layer that it stands for. `monotone` is True of an activation that never falls.
     """
 
     op: ClassVar[str]
     loads: ClassVar[tuple[str, ...]] = ()
     counterpart: ClassVar[type[nn.Module] | None] = None
+    monotone: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         own = vars(cls)

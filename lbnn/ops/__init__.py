@@ -1,6 +1,18 @@
 """The operators: one file each, the formula once, for every backend."""
 
-from lbnn.ops import absolute, affine, avg_pool, avg_pool_correlated, conv, leaky_relu, linear, structure, variance_head
+from lbnn.ops import (
+    absolute,
+    affine,
+    avg_pool,
+    avg_pool_correlated,
+    conv,
+    leaky_relu,
+    linear,
+    max_pool,
+    smooth,
+    structure,
+    variance_head,
+)
 from lbnn.ops.conv import ConvGeometry
 from lbnn.ops.namespace import AxisFactors, Namespace, Shape, TailRow, Window
 from lbnn.ops.table import OPS, Op, Sample, Use, find
@@ -24,6 +36,8 @@ __all__ = [
     "find",
     "leaky_relu",
     "linear",
+    "max_pool",
+    "smooth",
     "structure",
     "variance_head",
 ]

@@ -38,10 +38,10 @@ def weighted_point(products: Callable[[Use], int]) -> Callable[[Use], int]:
 def pairs_inside(use: Use, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape) -> int:
     """Pairs of a position and a tap inside the image: products with padding need not be computed."""
     axes = zip(use.inputs[0][1:], use.output[1:], kernel, stride, padding, dilation, strict=True)
-    return prod(_taps(*axis) for axis in axes)
+    return prod(taps_inside(*axis) for axis in axes)
 
 
-def _taps(size: int, positions: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
+def taps_inside(size: int, positions: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
     """Pairs of a position and a tap along one axis that lie inside, tap by tap or window by window."""
     if kernel <= positions:
         return sum(_steps_inside(tap * dilation - padding, stride, positions, size) for tap in range(kernel))

@@ -44,14 +44,14 @@ def kinked_line(xp: Namespace, x: Moments[Tensor], slope: float) -> Moments[Tens
         dtype = torch.promote_types(mean.dtype, var.dtype)
         wide = Moments(*(part.to(dtype if dtype in RATIO_TABLES else torch.float32) for part in x))
         return Moments(*(part.to(dtype) for part in kinked_line(xp, wide, slope)))
-    if _is_transformed() or is_traced():
+    if is_transformed() or is_traced():
         return leaky_relu(xp, x, slope)
     if torch.is_grad_enabled():
         return Moments(*_KinkedLine.apply(xp, mean, var, slope))  # type: ignore[no-untyped-call]
     return Moments(*_in_blocks(_moments, 2, slope, mean, var))
 
 
-def _is_transformed() -> bool:
+def is_transformed() -> bool:
     """Inside torch.func's grad and vmap; to support those too would cost the function half as much again."""
     return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
 

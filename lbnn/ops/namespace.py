@@ -50,8 +50,14 @@ class Namespace(Protocol):
     def scale(self, x: Any, factors: AxisFactors) -> Any:
         """x times the product of the factors of its position along each spatial axis."""
 
-    def pad(self, x: Any, padding: tuple[tuple[int, int], ...]) -> Any:
-        """Zeros before and after each spatial axis."""
+    def window_max(self, x: Any, window: Window, dilation: Shape, outside: float) -> Any:
+        """The largest under each window, its taps `dilation` apart, with the number `outside` around x."""
+
+    def every(self, x: Any, axis: int, start: int, step: int, count: int) -> Any:
+        """`count` places along an axis (counted from the end, below 0), from `start` on, `step` apart."""
+
+    def pad(self, x: Any, padding: tuple[tuple[int, int], ...], value: float = 0.0) -> Any:
+        """Zeros, or another number, before and after each spatial axis."""
 
     def sqrt(self, x: Any) -> Any:
         """Square root of x >= 0, with gradient 0 at 0."""
@@ -94,6 +100,18 @@ class Namespace(Protocol):
 
     def sum_knots(self, x: Any) -> Any:
         """(N, T, K) -> (N, K): the sum along the axis that `knots` made."""
+
+    def fan(self, x: Any, numbers: tuple[float, ...]) -> Any:
+        """x times each number, along a new last axis."""
+
+    def shifts(self, x: Any, numbers: tuple[float, ...]) -> Any:
+        """x plus each number, along a new last axis."""
+
+    def mix(self, x: Any, rows: Any) -> Any:
+        """The sums along the last axis with the weights of each row, in place of that axis."""
+
+    def tanh(self, x: Any) -> Any:
+        """The hyperbolic tangent."""
 
     def leaky_relu(self, x: Any, slope: float) -> Any:
         """x where x >= 0, else slope * x."""

@@ -58,8 +58,8 @@ class Op:
     `gaussian` arrive as Moments, those in `constants` as arrays. `oracle` is the same operator on plain random
     numbers, f(torch tensors, **attrs); `kind` says how its moments are checked:
     'multilinear' by enumerating two-point distributions, exact; 'pointwise' by quadrature between its `kinks`;
-    'correlated' by the same with one sign for all elements; 'moments' by an oracle of mean and variance; 'clamped' by
-    a test of its own.
+    'correlated' by the same with one sign for all elements; 'moments' by an oracle of mean and variance; 'clamped',
+    'tournament' and 'smooth' by tests of their own.
 
     `arithmetic` is the fewest instructions it takes, `memory` what its result may share, `attributes` how each one is
     read from a file, `training` what its layer needs beside them to train on. `identity` says of a use whether it

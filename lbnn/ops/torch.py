@@ -11,8 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lbnn.base.moments import Moments
-from lbnn.ops import AxisFactors, ConvGeometry, Op, TailRow, Window
+from lbnn.ops import AxisFactors, ConvGeometry, Op, Shape, TailRow, Window
 from lbnn.ops.kinked import kinked_line
+from lbnn.ops.larger import max_pool_fast
+from lbnn.ops.smooth import grid_of
+from lbnn.ops.smooth_torch import torch_smooth
 from lbnn.ops.tail import torch_tail_moments
 from lbnn.ops.traced import is_traced
 
@@ -61,10 +64,21 @@ class TorchNamespace:
             x = x * x.new_tensor(along).reshape((-1,) + (1,) * axis)
         return x
 
-    def pad(self, x: Tensor, padding: tuple[tuple[int, int], ...]) -> Tensor:
-        """Zeros around."""
+    def window_max(self, x: Tensor, window: Window, dilation: Shape, outside: float) -> Tensor:
+        """Max pooling of torch."""
+        function: Any = F.max_pool1d if len(window.kernel) == 1 else F.max_pool2d
+        pooled: Tensor = function(self.pad(x, window.padding, outside), window.kernel, window.stride, 0, dilation)
+        return pooled
+
+    def every(self, x: Tensor, axis: int, start: int, step: int, count: int) -> Tensor:
+        """A view."""
+        places: Any = (..., slice(start, start + step * (count - 1) + 1, step), *[slice(None)] * (-1 - axis))
+        return x[places]
+
+    def pad(self, x: Tensor, padding: tuple[tuple[int, int], ...], value: float = 0.0) -> Tensor:
+        """A number around."""
         amounts = [amount for pair in reversed(padding) for amount in pair]
-        return F.pad(x, amounts) if any(amounts) else x
+        return F.pad(x, amounts, value=value) if any(amounts) else x
 
     def sqrt(self, x: Tensor) -> Tensor:
         """Square root with gradient 0 at 0: both branches of `where` must be finite."""
@@ -126,6 +140,22 @@ class TorchNamespace:
         """Sum along that axis."""
         return x.sum(1)
 
+    def fan(self, x: Tensor, numbers: tuple[float, ...]) -> Tensor:
+        """x times each number, along a new last axis."""
+        return x[..., None] if numbers == (1.0,) else x[..., None] * x.new_tensor(numbers)
+
+    def shifts(self, x: Tensor, numbers: tuple[float, ...]) -> Tensor:
+        """x plus each number, along a new last axis."""
+        return x[..., None] + x.new_tensor(numbers)
+
+    def mix(self, x: Tensor, rows: Any) -> Tensor:
+        """Weighted sums along the last axis."""
+        return x @ torch.as_tensor(rows, dtype=x.dtype, device=x.device).T
+
+    def tanh(self, x: Tensor) -> Tensor:
+        """Hyperbolic tangent."""
+        return torch.tanh(x)
+
     def leaky_relu(self, x: Tensor, slope: float) -> Tensor:
         """The plain function."""
         return torch.where(x < 0, slope * x, x)
@@ -171,6 +201,8 @@ TORCH = TorchNamespace()
 TORCH_FORMS: dict[str, Callable[..., Moments[Tensor]]] = {
     "leaky_relu": lambda x, negative_slope: kinked_line(TORCH, x, negative_slope),
     "abs": lambda x: kinked_line(TORCH, x, -1.0),
+    "max_pool": lambda x, **geometry: max_pool_fast(TORCH, x, **geometry),
+    "smooth": lambda x, function, scale: torch_smooth(TORCH, x, function, scale, grid_of(function)),
 }
 """Operators that torch computes by code of its own; all others by their formula."""
 

@@ -77,10 +77,15 @@ def class_names(target: str, cells: Iterable[str], form: CsvFormat) -> tuple[str
 
 def class_numbers(cells: Cells, names: Sequence[str], form: CsvFormat) -> Floats:
     """The number of each cell's class, NaN where it is none of these."""
-    places = {name: place for place, name in enumerate(names)}
     if all(_is_number(name, CsvFormat()) for name in names):
-        cells = [number_name(as_number(cell, form)) if _is_number(cell, form) else cell for cell in cells]
+        names, cells = [_plain(name, CsvFormat()) for name in names], [_plain(cell, form) for cell in cells]
+    places = {name: place for place, name in enumerate(names)}
     return np.array([places.get(cell, np.nan) for cell in cells], np.float32)
+
+
+def _plain(cell: str, form: CsvFormat) -> str:
+    """A number in the one way that all its spellings have; text as it is."""
+    return number_name(as_number(cell, form)) if _is_number(cell, form) else cell
 
 
 def number_name(value: float) -> str:

@@ -18,13 +18,27 @@ import torch
 import torch.nn.functional as F
 
 from gumbel import hard_rows, quadrature
+from largest import pooled_moments
+from lbnn import ops
 from lbnn.base.moments import Moments
 from lbnn.exporters.c.heads import HEAD_KERNELS
 from lbnn.exporters.c.pack import least_pad, pack_weights, packed_length
-from lbnn.exporters.c.shapes import ConvShape, PoolShape, SmallConvShape, conv_kernel, pool_kernel, small_shape
+from lbnn.exporters.c.shapes import (
+    ConvShape,
+    MaxPoolShape,
+    PoolShape,
+    SmallConvShape,
+    conv_kernel,
+    max_pool_kernel,
+    pool_kernel,
+    small_shape,
+)
 from lbnn.graph.reference import NUMPY
 from lbnn.ops.heads import find_head
+from lbnn.ops.smooth import stored_table
+from lbnn.ops.smooth_functions import FUNCTIONS
 from places import ROOT, need
+from smooth_errors import true_moments
 
 SOURCE = ROOT / "tests/c/all_kernels.c"
 WARNINGS = (
@@ -71,7 +85,7 @@ def _c_argument(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         assert value.dtype == np.float32 and value.flags.c_contiguous
         return value.ctypes.data_as(ctypes.c_void_p)
-    if isinstance(value, ConvShape | PoolShape):
+    if isinstance(value, ConvShape | PoolShape | MaxPoolShape):
         members, kind = astuple(value), ctypes.c_uint16 if isinstance(value, SmallConvShape) else ctypes.c_int
         return ctypes.byref((kind * len(members))(*members))
     return ctypes.c_float(value) if isinstance(value, float) else ctypes.c_int(value)
@@ -336,6 +350,82 @@ def test_average_pooling_divides_as_torch_does(
             assert over_v.reshape(-1)[: mean.size].tobytes() == spread.tobytes()
 
 
+# channels, height, width, kernel, stride, padding, dilation
+MAX_POOLS = [
+    (2, 5, 22, (2, 2), (2, 2), (0, 0), (1, 1)),
+    (1, 7, 20, (3, 3), (2, 1), (1, 1), (1, 1)),
+    (1, 1, 31, (1, 7), (1, 2), (0, 3), (1, 2)),
+    (2, 5, 6, (5, 6), (5, 6), (0, 0), (1, 1)),
+    (1, 9, 5, (4, 2), (3, 1), (2, 1), (2, 3)),
+    (2, 4, 6, (1, 1), (2, 3), (0, 0), (1, 1)),
+]
+
+
+def max_pool_case(case: tuple[Any, ...], ceil_mode: bool) -> tuple[MaxPoolShape, dict[str, Any], Any]:
+    """The struct, the attributes, and the shape of the result by torch."""
+    channels, height, width, kernel, stride, padding, dilation = case
+    attrs = dict(kernel_size=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+    out = F.max_pool2d(torch.zeros(1, channels, height, width), kernel, stride, padding, dilation, ceil_mode)[0].shape
+    return MaxPoolShape(channels, height, width, *out[1:], *kernel, *stride, *padding, *dilation), attrs, tuple(out)
+
+
+@lru_cache(maxsize=64)
+def max_pool_expected(case: tuple[Any, ...], ceil_mode: bool) -> tuple[Any, ...]:
+    """Inputs, of which some have no variance, and what 50 digits make of them."""
+    e, v = 2.0 * random(*case[:3]), positive(*case[:3]) * (random(*case[:3], seed=2) > -1.0)
+    _, attrs, out = max_pool_case(case, ceil_mode)
+    return e, v, *pooled_moments(e.astype(np.float64), v.astype(np.float64), out, attrs)
+
+
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@pytest.mark.parametrize("case", MAX_POOLS, ids=str)
+def test_max_pooling_is_the_tournament_in_50_digits(kernels: Kernels, case: tuple[Any, ...], ceil_mode: bool) -> None:
+    shape, attrs, out = max_pool_case(case, ceil_mode)
+    e, v, true_mean, true_var = max_pool_expected(case, ceil_mode)
+    plain = F.max_pool2d(torch.tensor(e)[None], *attrs.values())[0].numpy()
+    for name in {"lbnn_max_pool", max_pool_kernel(shape)}:
+        mean, spread = empty(*out)
+        kernels(name, e, v, mean, spread, shape)
+        known = true_var == 0.0  # as at the border in ceil mode
+        assert not spread[known].any()
+        assert_moments(mean, np.where(known, 1.0, spread), true_mean, np.where(known, 1.0, true_var), 1e-5)
+        point = np.empty_like(mean)
+        kernels(name + "_point", e, point, shape)
+        assert point.tobytes() == plain.tobytes()
+        if shape.padding_height == shape.padding_width == 0:
+            over_e, over_v = e.copy(), v.copy()
+            kernels(name, over_e, over_v, over_e, over_v, shape)
+            over = [part.reshape(-1)[: mean.size].reshape(mean.shape) for part in (over_e, over_v)]
+            np.testing.assert_allclose(over, (mean, spread), rtol=1e-5)  # a compiler may take other instructions
+
+
+def test_both_kernels_for_max_pooling_are_among_the_cases() -> None:
+    chosen = {max_pool_kernel(max_pool_case(case, False)[0]) for case in MAX_POOLS}
+    assert chosen == {"lbnn_max_pool", "lbnn_max_pool_2x2"}
+
+
+@pytest.mark.parametrize("name", ["lbnn_max_pool", "lbnn_max_pool_2x2"])
+@pytest.mark.parametrize("place", range(4))
+def test_what_is_not_finite_is_not_hidden_where_it_loses(folder: Path, name: str, place: int) -> None:
+    kernels = compile_kernels(BUILDS["gcc-O3-native"], folder)
+    shape = MaxPoolShape(1, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0, 1, 1)
+    for wrong in (np.nan, -np.inf, np.inf):
+        e, v = np.array([3.0, 1.0, 2.0, 4.0], np.float32), np.ones(4, np.float32)
+        mean, var = empty(1)
+        e[place] = wrong
+        kernels(name, e, v, mean, var, shape)
+        assert not np.isfinite(mean[0]) and not np.isfinite(kernels_point(kernels, name, e, shape))
+        e[place], v[place] = 1.0, abs(wrong)
+        kernels(name, e, v, mean, var, shape)
+        assert not np.isfinite(var[0])
+
+
+def kernels_point(kernels: Kernels, name: str, x: np.ndarray, shape: MaxPoolShape) -> float:
+    out = np.zeros(1, np.float32)
+    kernels(name + "_point", x, out, shape)
+    return float(out[0])
+
+
 @pytest.mark.parametrize("ceil_mode", [False, True])
 @pytest.mark.parametrize("include_pad", [False, True])
 @pytest.mark.parametrize("case", POOLS, ids=str)
@@ -524,6 +614,48 @@ def test_pad_copy_and_lift(kernels: Kernels) -> None:
     kernels("lbnn_copy", x, copied, 24)
     kernels("lbnn_lift", zeros, 24)
     assert copied.tolist() == x.reshape(-1).tolist() and not zeros.any()
+
+
+def test_rings_give_the_columns_that_came_before(kernels: Kernels) -> None:
+    columns, taps, dilation = random(20, 3), 4, 2
+    slots = dilation * (taps - 1)
+    ring, line = np.zeros(1 + 3 * slots, np.float32), np.zeros(1 + 3 * 5, np.float32)
+    padded = np.concatenate([np.zeros((slots, 3), np.float32), columns])
+    for number, column in enumerate(columns):
+        window, last, oldest = (np.full((3, n), np.nan, np.float32) for n in (taps, 5, 2))
+        kernels("lbnn_ring_take", ring, column, window, 3, taps, dilation)
+        kernels("lbnn_ring_put", ring, column, 3, slots)
+        np.testing.assert_array_equal(window, padded[number : number + slots + 1 : dilation].T)
+        kernels("lbnn_ring_put", line, column, 3, 5)
+        kernels("lbnn_ring_read", line, last, 3, 5, 5)
+        kernels("lbnn_ring_read", line, oldest, 3, 5, 2)
+        np.testing.assert_array_equal(last, padded[number + slots - 4 : number + slots + 1].T)
+        np.testing.assert_array_equal(oldest, last[:, :2])
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 3), (4, 6), (289, 290)])
+def test_a_running_sum_is_that_of_average_pooling(kernels: Kernels, kernel: int, stride: int) -> None:
+    columns = positive(2 * stride + kernel, 2)
+    ring, out = np.full(1 + 2 * 2, np.nan, np.float32), np.full(2, np.nan, np.float32)
+    rings = [ring.copy(), ring.copy()]
+    for each in rings:
+        each[0] = 0.0
+    for number, column in enumerate(columns):
+        for roots in (0, 1):
+            kernels("lbnn_ring_sum", rings[roots], column, 2, kernel, stride, roots)
+        if number % stride == kernel - 1:
+            window = columns[number - kernel + 1 : number + 1].astype(np.float64)
+            expected = (window.mean(0), window.mean(0) / kernel, np.sqrt(window).mean(0) ** 2)
+            for power, want in enumerate(expected):
+                kernels("lbnn_ring_mean", rings[power == 2], out, 2, kernel, power)
+                np.testing.assert_allclose(out, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("first", "every"), [(1, 2), (3, 1), (5, 7), (14, 14)])
+def test_due_with_the_first_sample_and_every_so_many_behind_it(kernels: Kernels, first: int, every: int) -> None:
+    count = np.zeros(1, np.float32)
+    found = [sample for sample in range(1, 60) if kernels("lbnn_due", count, first, every)]
+    assert found == list(range(first, 60, every))
 
 
 def test_variance_head_adds_softplus(kernels: Kernels) -> None:
@@ -768,3 +900,40 @@ def test_heads_give_probabilities_whatever_the_logits(kernels: Kernels) -> None:
 def test_the_largest_is_the_first_of_equal_ones(kernels: Kernels) -> None:
     for x, index in (([3.0], 0), ([1.0, 2.0, 2.0], 1), ([5.0, 2.0, 5.0], 0), ([-3.0, -2.0, -1.0], 2)):
         assert kernels("lbnn_largest", np.array(x, np.float32), len(x)) == index
+
+
+@pytest.mark.parametrize("sigma", [1e-4, 0.1, 0.6, 1.0, 1.3, 3.0, 30.0])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_smooth_activation_has_the_moments_of_the_rule_and_of_the_quadrature(
+    kernels: Kernels, function: str, sigma: float
+) -> None:
+    """Every number of the table and every constant is in the one, the mathematics in the other."""
+    mean = np.linspace(-6.0 if "gelu" not in function else -3.0, 6.0, 43).astype(np.float32)
+    var, attrs = np.full_like(mean, sigma**2), {"function": function, "scale": 1.0}
+    ruled = ops.find("smooth").formula(NUMPY, Moments(mean.astype(float), var.astype(float)), **attrs)
+    truth = true_moments(function, mean[::6].astype(float), float(np.sqrt(var[0], dtype=float)))
+    numbers = stored_table(function).astype(np.float32), list(FUNCTIONS).index(function)
+    kernels("lbnn_smooth", mean, var, len(mean), *numbers, 1.0)
+    assert_moments(mean, var, *ruled, 1e-5)
+    assert_moments(mean[::6], var[::6], *truth, 6e-3)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_smooth_activation_of_known_values_is_the_function(kernels: Kernels, function: str) -> None:
+    near, far = np.linspace(-3.0, 9.0, 401), [-1e30, -80.0, -20.0, -8.0, -1e-20, 0.0, 1e-20, 30.0, 1e30]
+    x, scale = np.concatenate([near, far]).astype(np.float32), 0.5
+    true = ops.find("smooth_point").formula(NUMPY, x.astype(float), function=function, scale=scale)
+    torch.testing.assert_close(FUNCTIONS[function].oracle(double(x[:401]) * scale).numpy() / scale, true[:401])
+    kernels("lbnn_smooth_point", x, len(x), list(FUNCTIONS).index(function), scale)
+    np.testing.assert_allclose(x[:401], true[:401], rtol=1e-6, atol=0.0)
+    np.testing.assert_allclose(x[401:], true[401:], rtol=8e-6, atol=1e-36)
+
+
+@pytest.mark.parametrize("build", [build for build in BUILDS if "fast-math" not in build])
+def test_what_is_not_finite_is_not_lost_in_a_function_that_ends_in_a_constant(build: str, folder: Path) -> None:
+    kernels = compile_kernels(BUILDS[build], folder)
+    mean, var = np.array([np.inf, -np.inf, np.nan, 0.0], np.float32), np.array([1.0, 0.1, 1.0, np.inf], np.float32)
+    point, table = mean.copy(), stored_table("tanh").astype(np.float32)
+    kernels("lbnn_smooth", mean, var, 4, table, 1, 1.0)
+    kernels("lbnn_smooth_point", point, 4, 1, 1.0)
+    assert not np.isfinite(var).any() and not np.isfinite(mean[:3]).any() and not np.isfinite(point[:3]).any()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,10 @@ from lbnn.device.unicorn import UnicornMachine
 from lbnn.exporters.c.footprint import KERNELS
 from lbnn.exporters.c.heads import HEAD_KERNELS
 from lbnn.exporters.c.pack import pack_weights
-from lbnn.exporters.c.shapes import ConvShape, PoolShape, SmallConvShape, small_shape
+from lbnn.exporters.c.shapes import ConvShape, MaxPoolShape, PoolShape, SmallConvShape, small_shape
 from lbnn.model.file import read_model
+from lbnn.ops.smooth import stored_table
+from lbnn.ops.smooth_functions import FUNCTIONS
 from places import ROOT, need
 
 SOURCE = ROOT / "tests/c/all_kernels.c"
@@ -131,6 +133,19 @@ def activation(*numbers: float) -> Callable[[np.random.Generator], Iterator[Argu
     return calls
 
 
+def smooth(rng: np.random.Generator) -> Iterator[Arguments]:
+    for number, function in enumerate(FUNCTIONS):
+        n, table = INPUTS // 20 + 1, stored_table(function).astype(np.float32)
+        yield [near(rng, n), unit(rng, n), n, table, number, 1.0]
+        yield [mixed(rng, n), positive(rng, n), n, table, number, 2.5]
+
+
+def smooth_point(rng: np.random.Generator) -> Iterator[Arguments]:
+    for number in range(len(FUNCTIONS)):
+        yield [near(rng, INPUTS // 10), INPUTS // 10, number, 2.5]
+        yield [mixed(rng, INPUTS // 10), INPUTS // 10, number, 1.0]
+
+
 def linear(point: bool) -> Callable[[np.random.Generator], Iterator[Arguments]]:
     def calls(rng: np.random.Generator) -> Iterator[Arguments]:
         for number in range(INPUTS // 500 + 1):
@@ -175,7 +190,7 @@ def small(*shapes: ConvShape) -> Callable[[np.random.Generator], Iterator[Argume
     return calls
 
 
-def pool(point: bool, *shapes: PoolShape) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+def pool(point: bool, *shapes: PoolShape | MaxPoolShape) -> Callable[[np.random.Generator], Iterator[Arguments]]:
     def calls(rng: np.random.Generator) -> Iterator[Arguments]:
         for shape in shapes:
             size = shape.channels * shape.in_height * shape.in_width
@@ -193,7 +208,13 @@ def same(channels: int, height: int, width: int, out: int, kernel: int, groups: 
     return ConvShape(channels, height, width, out, height, width, kernel, kernel, 1, 1, pad, pad, 1, 1, groups)
 
 
-HEAD_SHARES = {"lbnn_softmax": 50, "lbnn_softmax_fast": 4, "lbnn_sigmoid": 10}
+HEAD_SHARES = {
+    "lbnn_softmax": 50,
+    "lbnn_softmax_fast": 4,
+    "lbnn_sigmoid": 10,
+    "lbnn_max_pool": 2,
+    "lbnn_max_pool_2x2": 2,
+}
 """A head takes as long for a number as an activation for so many (docs/classification.md has the instructions)."""
 
 
@@ -210,12 +231,27 @@ def head(name: str, count: int) -> Callable[[np.random.Generator], Iterator[Argu
     return calls
 
 
+def ring(floats: int, slots: int, *after: Any) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+    """A ring at positions of its own and at one that is none, and the other arguments."""
+
+    def calls(rng: np.random.Generator) -> Iterator[Arguments]:
+        for position in sorted({0, 1, slots // 2, slots - 2, slots - 1, slots}):
+            memory = values(rng, 1 + floats)
+            memory[:1] = np.array([position], np.uint32).view(np.float32)
+            yield [memory, *(argument(rng, INPUTS // 10) if callable(argument) else argument for argument in after)]
+
+    return calls
+
+
 ODD = ConvShape(2, 9, 10, 3, 5, 12, 2, 3, 2, 1, 1, 3, 1, 2, 1)
 GROUPED = ConvShape(4, 6, 5, 10, 6, 5, 3, 3, 1, 1, 1, 1, 1, 1, 2)
 DEEP = ConvShape(7, 4, 5, 9, 4, 5, 5, 5, 1, 1, 2, 2, 1, 1, 1)  # sums of several parts
 POOLED = PoolShape(10, 100, 100, 34, 34, 3, 3, 3, 3, 1, 1, 0)
 GLOBAL = PoolShape(10, 100, 100, 1, 1, 100, 100, 1, 1, 0, 0, 1)
 HALVED = PoolShape(10, 100, 100, 50, 50, 2, 2, 2, 2, 0, 0, 1)
+LARGEST = MaxPoolShape(3, 100, 100, 34, 34, 3, 3, 3, 3, 1, 1, 1, 1)
+LARGEST_APART = MaxPoolShape(1, 40, 30, 20, 16, 4, 5, 2, 2, 2, 2, 1, 2)
+LARGEST_HALVED = MaxPoolShape(3, 100, 100, 50, 50, 2, 2, 2, 2, 0, 0, 1, 1)
 CHANNELS = 100
 
 
@@ -240,10 +276,16 @@ CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_avg_pool_correlated": pool(False, POOLED, GLOBAL),
     "lbnn_avg_pool_2x2": pool(False, HALVED),
     "lbnn_avg_pool_2x2_point": pool(True, HALVED),
+    "lbnn_max_pool": pool(False, LARGEST, LARGEST_APART),
+    "lbnn_max_pool_point": pool(True, replace(LARGEST, channels=10), LARGEST_APART),
+    "lbnn_max_pool_2x2": pool(False, LARGEST_HALVED),
+    "lbnn_max_pool_2x2_point": pool(True, replace(LARGEST_HALVED, channels=10)),
     "lbnn_leaky_relu": activation(0.01),
     "lbnn_leaky_relu_clamped": activation(0.01, 3.0),
     "lbnn_leaky_relu_point": pointwise(mixed, INPUTS, 0.1),
     "lbnn_abs": activation(),
+    "lbnn_smooth": smooth,
+    "lbnn_smooth_point": smooth_point,
     "lbnn_abs_point": pointwise(mixed, INPUTS),
     "lbnn_affine": pointwise(mixed, positive, per_channel, per_channel, CHANNELS, INPUTS // CHANNELS),
     "lbnn_affine_point": pointwise(mixed, per_channel, per_channel, CHANNELS, INPUTS // CHANNELS),
@@ -260,6 +302,12 @@ CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_largest": pointwise(mixed, INPUTS),
     "lbnn_variance_head": pointwise(mixed, positive, nothing, nothing, INPUTS // 4),
     "lbnn_variance_head_point": pointwise(near, nothing, nothing, INPUTS // 2),
+    "lbnn_due": ring(INPUTS // 5, 9, 7, 3),
+    "lbnn_ring_take": ring(600 * 12, 12, values, nothing, 600, 5, 3),
+    "lbnn_ring_read": ring(1000 * 9, 9, nothing, 1000, 9, 7),
+    "lbnn_ring_put": ring(1000 * 9, 9, values, 1000, 9),
+    "lbnn_ring_sum": ring(2 * 10_000, 290, spread, 10_000, 289, 290, 1),
+    "lbnn_ring_mean": ring(2 * 10_000, 9, nothing, 10_000, 289, 2),
     "lbnn_is_finite": pointwise(mixed, INPUTS),
     "lbnn_is_variance": pointwise(positive, INPUTS),
     "lbnn_emit": pointwise(mixed, positive, nothing, nothing, INPUTS),
@@ -284,7 +332,7 @@ class Host:
 def _c_argument(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.ctypes.data_as(ctypes.c_void_p)
-    if isinstance(value, ConvShape | PoolShape):
+    if isinstance(value, ConvShape | PoolShape | MaxPoolShape):
         members, kind = astuple(value), ctypes.c_uint16 if isinstance(value, SmallConvShape) else ctypes.c_int
         return ctypes.byref((kind * len(members))(*members))
     return ctypes.c_float(value) if isinstance(value, float) else ctypes.c_int(value)
@@ -304,7 +352,7 @@ class Emulated:
         return [self.machine.read(at, array.size) for at, array in pairs if isinstance(array, np.ndarray)]
 
     def _place(self, value: Any) -> Any:
-        if isinstance(value, ConvShape | PoolShape):
+        if isinstance(value, ConvShape | PoolShape | MaxPoolShape):
             value = np.array(astuple(value), np.uint16 if isinstance(value, SmallConvShape) else np.int32)
         if not isinstance(value, np.ndarray):
             return value

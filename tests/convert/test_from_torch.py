@@ -119,9 +119,10 @@ def test_modes_dtype_and_training_survive():
 
 
 REFUSED = {
-    "MaxPool2d": (nn.MaxPool2d(2), "use AvgPool instead"),
+    "MaxPool3d": (nn.MaxPool3d(2), "use AvgPool or MaxPool"),
+    "MaxPool2d": (nn.MaxPool2d(2, return_indices=True), "return_indices=True is not supported"),
     "LayerNorm": (nn.LayerNorm(3), "use BatchNorm1d or BatchNorm2d instead"),
-    "GELU": (nn.GELU(), "use LeakyReLU or ReLU instead"),
+    "CELU": (nn.CELU(), "use LeakyReLU or ReLU instead"),
     "Softmax": (nn.Softmax(0), "softmax over axis 0"),
     "LogSoftmax": (nn.LogSoftmax(1), "leave it out"),
     "LSTM": (nn.LSTM(2, 2), "see lbnn.nn"),

@@ -9,7 +9,9 @@
 #include "lbnn_linear.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
+#include "lbnn_stream.h"
 #include "lbnn_pool_correlated.h"
+#include "smooth.h"
 
 /* A kernel's results over its inputs, or beside them. */
 static float *output_over(fuzz *f, const float *in, int n, int in_place)
@@ -801,6 +803,122 @@ static void fuzz_largest(fuzz *f)
     }
 }
 
+/* ---- streams: a ring is any bits, its position too ------------------------------------------------ */
+
+static float *fuzz_ring(fuzz *f, int floats, int slots, int *slot)
+{
+    float *ring = fuzz_copy(f, fuzz_means(f, 1 + floats), 1 + floats);
+    if (fuzz_size(f, 0, 3) > 0) {
+        const uint32_t position = (uint32_t)fuzz_size(f, 0, slots - 1);
+        memcpy(ring, &position, sizeof position);
+    }
+    uint32_t position;
+    memcpy(&position, ring, sizeof position);
+    *slot = position < (uint32_t)slots ? (int)position : 0;
+    return ring;
+}
+
+static void fuzz_due(fuzz *f)
+{
+    float count[1] = {0.0f};
+    const int first = fuzz_size(f, 1, 9), every = fuzz_size(f, 1, 9);
+    for (int sample = 1; sample <= 40; sample++) {
+        const int wanted = sample >= first && (sample - first) % every == 0;
+        fuzz_expect(lbnn_due(count, first, every) == wanted, "due with the first sample and each `every`-th behind it");
+    }
+}
+
+static void fuzz_ring_take(fuzz *f)
+{
+    const int channels = fuzz_size(f, 1, 4), taps = fuzz_size(f, 2, 5), dilation = fuzz_size(f, 1, 4);
+    const int slots = dilation * (taps - 1);
+    int slot;
+    const float *ring = fuzz_ring(f, channels * slots, slots, &slot);
+    const float *column = fuzz_means(f, channels);
+    float *window = fuzz_output(f, channels * taps);
+    lbnn_ring_take(ring, column, window, channels, taps, dilation);
+    for (int c = 0; c < channels; c++) {
+        for (int t = 0; t + 1 < taps; t++) {
+            fuzz_same(f, window + c * taps + t, ring + 1 + c * slots + (slot + t * dilation) % slots, 1);
+        }
+        fuzz_same(f, window + c * taps + taps - 1, column + c, 1);
+    }
+}
+
+static void fuzz_ring_read(fuzz *f)
+{
+    const int channels = fuzz_size(f, 1, 4), slots = fuzz_size(f, 1, 6), columns = fuzz_size(f, 1, slots);
+    int slot;
+    const float *ring = fuzz_ring(f, channels * slots, slots, &slot);
+    float *window = fuzz_output(f, channels * columns);
+    lbnn_ring_read(ring, window, channels, slots, columns);
+    for (int i = 0; i < channels * columns; i++) {
+        fuzz_same(f, window + i, ring + 1 + i / columns * slots + (slot + i % columns) % slots, 1);
+    }
+}
+
+static void fuzz_ring_put(fuzz *f)
+{
+    const int channels = fuzz_size(f, 1, 4), slots = fuzz_size(f, 1, 6);
+    int slot;
+    float *ring = fuzz_ring(f, channels * slots, slots, &slot);
+    const float *before = fuzz_copy(f, ring, 1 + channels * slots);
+    const float *column = fuzz_means(f, channels);
+    lbnn_ring_put(ring, column, channels, slots);
+    for (int i = 0; i < channels * slots; i++) {
+        fuzz_same(f, ring + 1 + i, i % slots == slot ? column + i / slots : before + 1 + i, 1);
+    }
+    const uint32_t next = (uint32_t)((slot + 1) % slots);
+    fuzz_expect(memcmp(ring, &next, sizeof next) == 0, "the next slot");
+}
+
+/* A whole window of columns against its sum in float64, from a position that is none. */
+static void ring_average(fuzz *f, int power)
+{
+    const int channels = fuzz_size(f, 1, 3), kernel = fuzz_size(f, 0, 7) ? fuzz_size(f, 1, 9) : fuzz_size(f, 145, 300);
+    const int stride = kernel + fuzz_size(f, 0, 2), floats = channels * (kernel > LBNN_FOLD ? 2 : 1);
+    float *ring = fuzz_copy(f, fuzz_means(f, 1 + floats), 1 + floats);
+    const float *columns = power ? fuzz_variances(f, channels * kernel) : fuzz_means(f, channels * kernel);
+    float *out = fuzz_output(f, channels);
+    const uint32_t start = 0xffffffffu;
+    memcpy(ring, &start, sizeof start);
+    for (int i = 0; i < kernel; i++) {
+        lbnn_ring_sum(ring, columns + i * channels, channels, kernel, stride, power == 2);
+    }
+    lbnn_ring_mean(ring, out, channels, kernel, power);
+    const real scale = real_near(1.0 / kernel, REAL_UNIT);
+    for (int c = 0; c < channels; c++) {
+        real sum = real_of(0.0f);
+        for (int from = 0; from < kernel; from += LBNN_FOLD) { /* a part may overflow where one long sum need not */
+            real part = real_of(0.0f);
+            for (int i = from; i < least(kernel, from + LBNN_FOLD); i++) {
+                const float x = columns[i * channels + c];
+                part = real_add(part, power == 2 && is_finite(x) ? real_near(sqrt((double)x), REAL_UNIT) : real_of(x));
+            }
+            sum = real_add(sum, part);
+        }
+        const real mean = real_mul(scale, sum);
+        if (power == 2) {
+            fuzz_variance(f, out[c], real_mul(mean, mean));
+        } else if (power == 1) {
+            fuzz_variance(f, out[c], real_mul(real_mul(scale, scale), sum));
+        } else {
+            fuzz_mean(f, out[c], mean);
+        }
+    }
+}
+
+static void fuzz_ring_sum(fuzz *f)
+{
+    ring_average(f, 0);
+}
+
+static void fuzz_ring_mean(fuzz *f)
+{
+    ring_average(f, fuzz_size(f, 1, 2));
+}
+#include "maxpool.h"
+
 const fuzz_target fuzz_kernels[] = {
     {"lbnn_add", fuzz_add},
     {"lbnn_add_points", fuzz_add_points},
@@ -834,13 +952,25 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_linear", fuzz_linear},
     {"lbnn_linear_point", fuzz_linear_point},
     {"lbnn_pad", fuzz_pad},
+    {"lbnn_due", fuzz_due},
+    {"lbnn_ring_mean", fuzz_ring_mean},
+    {"lbnn_ring_put", fuzz_ring_put},
+    {"lbnn_ring_read", fuzz_ring_read},
+    {"lbnn_ring_sum", fuzz_ring_sum},
+    {"lbnn_ring_take", fuzz_ring_take},
     {"lbnn_shift", fuzz_shift},
     {"lbnn_status_message", fuzz_status_message},
     {"lbnn_largest", fuzz_largest},
     {"lbnn_sigmoid", fuzz_sigmoid},
+    {"lbnn_smooth", fuzz_smooth},
+    {"lbnn_smooth_point", fuzz_smooth_point},
     {"lbnn_softmax", fuzz_softmax},
     {"lbnn_softmax_fast", fuzz_softmax_fast},
     {"lbnn_variance_head", fuzz_variance_head},
     {"lbnn_variance_head_point", fuzz_variance_head_point},
+    {"lbnn_max_pool", fuzz_max_pool},
+    {"lbnn_max_pool_2x2", fuzz_max_pool_2x2},
+    {"lbnn_max_pool_2x2_point", fuzz_max_pool_2x2_point},
+    {"lbnn_max_pool_point", fuzz_max_pool_point},
     {0, 0},
 };

@@ -174,7 +174,8 @@ FOREIGN = {
     nn.ReLU(): "use lbnn.nn.ReLU, or convert the network with lbnn.from_torch",
     nn.Linear(2, 2): "use lbnn.nn.Linear",
     nn.BatchNorm1d(2): "use lbnn.nn.BatchNorm1d",
-    nn.GELU(): "lbnn.nn has",
+    nn.GELU(): "use lbnn.nn.GELU",
+    nn.CELU(): "lbnn.nn has",
     nn.LSTM(2, 2): "lbnn.nn has",
 }
 

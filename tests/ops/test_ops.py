@@ -249,7 +249,10 @@ def test_shapes_that_do_not_fit_are_named(call, message):
         call()
 
 
+KINDS = ("multilinear", "correlated", "pointwise", "moments", "clamped", "tournament", "smooth")
+
+
 def test_every_operator_names_its_oracle_samples_and_point_form():
     for op in OPS.values():
-        assert op.samples and op.kind in ("multilinear", "correlated", "pointwise", "moments", "clamped"), op.name
+        assert op.samples and op.kind in KINDS, op.name
         assert op.point_inputs or op.arity == 0 or op.point_form or op.name == "shift", op.name

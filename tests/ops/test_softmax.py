@@ -62,6 +62,19 @@ def test_known_logits_give_the_softmax_exactly(kind):
     torch.testing.assert_close(softmax_moments(mean, kind).probability, found.probability)
 
 
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_the_fast_kind_is_the_rule_of_thumb_that_the_docs_state(classes):
+    """Near the truth it says little: a rule with another constant would be near, too."""
+    rng = np.random.default_rng(classes)
+    mean, sigma = rng.normal(size=(40, classes)) * 3, rng.uniform(0, 4, size=(40, classes))
+    found, p = softmax_moments(moments(mean, sigma, torch.float64), "fast"), softmax(mean)
+    np.testing.assert_allclose(found.probability, softmax(mean / np.sqrt(1 + np.pi * sigma**2 / 8)), atol=1e-12)
+    information = 0.5 * np.log1p(sigma**2 * p * (1 - p)).sum(1)
+    kept = information < found.entropy.numpy()  # where there is less entropy than that, all of it is epistemic
+    assert kept.sum() > 10
+    np.testing.assert_allclose(found.epistemic[kept], information[kept], atol=1e-9)
+
+
 def test_the_fast_kind_is_near_for_small_variances():
     mean, sigma = np.array([0.3, -0.4, 1.0]), np.full(3, 0.1)
     truth, found = quadrature(mean, sigma), softmax_moments(moments(mean, sigma, torch.float64), "fast")

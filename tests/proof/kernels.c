@@ -5,5 +5,8 @@
 #include "conv.c"
 #include "heads.c"
 #include "linear.c"
+#include "maxpool.c"
 #include "pointwise.c"
 #include "pool.c"
+#include "smooth.c"
+#include "stream.c"

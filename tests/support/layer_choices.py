@@ -113,6 +113,21 @@ def _avg_pool(rank: int) -> Maker:
     return pool
 
 
+def _max_pool(rank: int) -> Maker:
+    """As average pooling, with taps that may lie apart."""
+
+    def pool(draw: Draw, shape: Shape) -> Arguments | None:
+        found = _avg_pool(rank)(draw, shape)
+        if found is None:
+            return None
+        given = {key: found[key] for key in ("kernel_size", "stride", "padding", "ceil_mode")}
+        fits = all(size >= 7 for size in shape[1:])
+        dilation = draw.odd(draw.pick([1, 2, draw.per_axis(rank, 1, 2)]) if fits else draw.pick([1, (1,) * rank]), 0)
+        return dict(**given, dilation=dilation, return_indices=draw.odd(False, True))
+
+    return pool
+
+
 def _global_pool(rank: int) -> Maker:
     def pool(draw: Draw, shape: Shape) -> Arguments | None:
         sizes = (1, (1,) * rank)
@@ -196,6 +211,15 @@ def plain(draw: Draw, shape: Shape) -> Arguments:
     return {}
 
 
+def gelu(draw: Draw, shape: Shape) -> Arguments:
+    return dict(approximate=draw.odd(draw.pick(["none", "tanh"]), "erf"))
+
+
+def softplus(draw: Draw, shape: Shape) -> Arguments:
+    betas, thresholds = draw.pick([1.0, 1.0, 0.2, 8]), draw.pick([20.0, 20, 30.0])
+    return dict(beta=draw.odd(betas, 0.0, -1.0, float("nan")), threshold=draw.odd(thresholds, 1.0, float("nan")))
+
+
 def softmax_head(draw: Draw) -> Arguments:
     """Of any logits: those that do not fit are refused."""
     return dict(kind=draw.odd(draw.pick(["exact", "fast"]), "slow"))
@@ -208,8 +232,15 @@ LAYERS: dict[str, Maker] = {
     "LeakyReLU": leaky_relu,
     "ReLU": relu,
     "Abs": plain,
+    "Sigmoid": plain,
+    "Tanh": plain,
+    "SiLU": plain,
+    "GELU": gelu,
+    "Softplus": softplus,
     "AvgPool1d": _avg_pool(1),
     "AvgPool2d": _avg_pool(2),
+    "MaxPool1d": _max_pool(1),
+    "MaxPool2d": _max_pool(2),
     "AdaptiveAvgPool1d": _global_pool(1),
     "AdaptiveAvgPool2d": _global_pool(2),
     "ZeroPad1d": _zero_pad(1),
@@ -229,8 +260,8 @@ LAYERS: dict[str, Maker] = {
 COMMON = ("LeakyReLU", "LeakyReLU", "Affine", "BatchNorm", "Linear")
 OFTEN = {
     1: (*COMMON, "Linear", "Linear"),
-    2: (*COMMON, *["Conv1d"] * 6, *["AvgPool1d"] * 3, "ZeroPad1d"),
-    3: (*COMMON, *["Conv2d"] * 6, *["AvgPool2d"] * 3, "ZeroPad2d"),
+    2: (*COMMON, *["Conv1d"] * 6, *["AvgPool1d"] * 3, "MaxPool1d", "ZeroPad1d"),
+    3: (*COMMON, *["Conv2d"] * 6, *["AvgPool2d"] * 3, "MaxPool2d", "ZeroPad2d"),
 }
 """By the number of axes, what is drawn more often than the others: layers of which passes and kernels decide most."""
 

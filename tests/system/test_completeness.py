@@ -13,6 +13,7 @@ from lbnn.exporters.c.calls import ROWS
 from lbnn.exporters.c.dtype import find_dtype
 from lbnn.exporters.c.footprint import CHECKS, KERNELS
 from lbnn.exporters.c.heads import HEAD_HEADER, HEAD_KERNELS, head_kernels
+from lbnn.exporters.c.streams import STREAM_HEADER, STREAM_KERNELS
 from lbnn.exporters.options import DTYPES
 from lbnn.graph.reference import NUMPY
 from lbnn.model.network import LAYERS
@@ -86,9 +87,17 @@ def test_every_head_has_a_kernel_that_is_in_its_header_and_measured_and_describe
         assert f"`{kernel}(" in described, f"{kernel} is not in the table of c_runtime/README.md"
 
 
+def test_every_kernel_of_streams_is_in_its_header_and_measured_and_described():
+    header, described = (RUNTIME / STREAM_HEADER).read_text(), (RUNTIME / "README.md").read_text()
+    assert set(STREAM_KERNELS) == set(re.findall(r"^LBNN_KERNEL .*?\b(lbnn_\w+)\(", header, re.M))
+    for kernel in STREAM_KERNELS:
+        assert kernel in KERNELS, f"{kernel} is not in KERNELS of lbnn/exporters/c/footprint.py"
+        assert f"`{kernel}(" in described, f"{kernel} is not in the table of c_runtime/README.md"
+
+
 def test_every_measured_kernel_is_called_by_something():
     called = {kernel for row in (*ROWS.values(), find_dtype("float32").small_sums) for kernel in row.kernels}
-    idle = set(KERNELS) - called - HEADS - {*CHECKS, "lbnn_status_message"}
+    idle = set(KERNELS) - called - HEADS - {*CHECKS, *STREAM_KERNELS, "lbnn_status_message"}
     assert not idle, f"{names(idle)} is in KERNELS of lbnn/exporters/c/footprint.py and in no row of calls.py"
 
 
@@ -102,13 +111,13 @@ HARNESSES = {
 @pytest.mark.parametrize("place", HARNESSES)
 def test_every_kernel_is_fuzzed_and_proved_and_called_on_every_core(place):
     text = "\n".join(path.read_text() for path in ROOT.glob(place))
-    kernels = {kernel for row in ROWS.values() for kernel in row.kernels} | HEADS
+    kernels = {kernel for row in ROWS.values() for kernel in row.kernels} | HEADS | set(STREAM_KERNELS)
     lacking = {kernel for kernel in kernels if HARNESSES[place].format(kernel) not in text}
     assert not lacking, f"{place} has nothing for {names(lacking)}"
 
 
 def test_the_fuzzer_has_first_inputs_for_every_kernel():
-    kernels = {kernel for row in ROWS.values() for kernel in row.kernels} | HEADS
+    kernels = {kernel for row in ROWS.values() for kernel in row.kernels} | HEADS | set(STREAM_KERNELS)
     lacking = {kernel for kernel in kernels if not list((TESTS / "fuzz/corpus" / kernel).glob("*"))}
     assert not lacking, f"tests/fuzz/corpus has no folder with inputs for {names(lacking)}"
 

@@ -9,18 +9,8 @@ import pytest
 import lbnn
 from places import ROOT
 
-FUNCTIONS = (
-    "cat",
-    "compile",
-    "emulate",
-    "export",
-    "fit",
-    "from_torch",
-    "load",
-    "read_model",
-    "save",
-    "softmax_moments",
-)
+CONVERTERS = ("from_bayesian_torch", "from_blitz", "from_fastbnns", "from_torch", "from_torchbnn")
+FUNCTIONS = ("cat", "compile", "emulate", "export", "fit", *CONVERTERS, "load", "read_model", "save", "softmax_moments")
 MODULES = ("class_metrics", "class_plots", "losses", "metrics", "montecarlo", "nn", "plots", "priors")
 ESTIMATORS = ("Classifier", "Regressor")
 

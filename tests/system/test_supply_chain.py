@@ -120,7 +120,7 @@ def test_the_audit_compares_what_is_installed_with_the_pins(package, monkeypatch
     (package / "constraints.txt").write_text(f"{pin}  # a comment\n")
     found, pins = audit.installed(package), audit.pinned(package / "constraints.txt")
     monkeypatch.setattr(audit, "installed", lambda: found)
-    monkeypatch.setattr(audit, "pinned", lambda: pins)
+    monkeypatch.setattr(audit, "pinned", lambda path=None: {} if path else pins)
     assert audit.audit(["pins"]) == ([problem] if problem else [])
 
 

@@ -51,6 +51,14 @@ def test_over_many_splits_sets_hold_their_level_and_alarms_are_as_rare_as_they_s
     assert abs(np.mean(held) - expected) < error and abs(1 - np.mean(alarms) - expected) < error
 
 
+def test_a_temperature_divides_the_logits_whatever_their_distribution():
+    rng, logits = np.random.default_rng(0), Moments(torch.tensor([6.0, -1.0]), torch.tensor([18.0, 0.5]))
+    drawn = logits.mean.numpy() + np.sqrt(logits.var.numpy()) * rng.normal(size=(200_000, 2))
+    cold = cooled(logits, 3.0)
+    assert cold.mean.tolist() == pytest.approx((drawn / 3).mean(0), abs=0.02)
+    assert cold.var.tolist() == pytest.approx((drawn / 3).var(0), rel=0.02)
+
+
 def test_the_temperature_finds_what_the_logits_were_multiplied_by():
     rng = np.random.default_rng(0)
     predicted, target = overconfident(rng, 4000)

@@ -166,6 +166,10 @@ def test_classes_that_are_known_are_the_only_ones(tmp_path):
     assert np.isnan(class_numbers(["x", "1"], ("1", "3"), CsvFormat())).tolist() == [True, False]
 
 
+def test_numbers_that_a_model_names_otherwise_are_found():
+    assert class_numbers(["2", "1e0", "x"], ("1.0", "2.0"), CsvFormat())[:2].tolist() == [1, 0]
+
+
 def test_names_are_those_of_a_decimal_comma_too():
     form = CsvFormat("comma")
     assert class_names("y", ["1,5", "0,5"], form) == ("0.5", "1.5")

@@ -86,16 +86,24 @@ def installed(folder: Path = SITE) -> dict[str, Distribution]:
     return {canonicalize_name(each.metadata["Name"]): each for each in found}
 
 
+OTHERS = ROOT / "tests" / "others.txt"
+
+
 def pinned(path: Path = ROOT / "constraints.txt") -> dict[str, SpecifierSet]:
     """The version of each package in the constraints."""
     lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
     return {canonicalize_name((r := Requirement(line)).name): r.specifier for line in lines if line}
 
 
+def others() -> set[str]:
+    """What converters are tested against."""
+    return set(pinned(OTHERS))
+
+
 def check_pins(_quick: bool) -> Finding:
     """Each installed package is pinned at its version, apart from a local label such as +cpu."""
     pins, found = pinned(), installed()
-    names = set(found) - INSTALLERS - {OURSELVES}
+    names = set(found) - _unasked()
     loose = [f"constraints.txt: {name} is not pinned to one version" for name, pin in pins.items() if not _exact(pin)]
     missing = [f"{name} {found[name].version} is installed but not pinned" for name in sorted(names - set(pins))]
     other = [
@@ -120,7 +128,8 @@ def check_needed(_quick: bool) -> Finding:
 
 
 def _unasked() -> set[str]:
-    return {*INSTALLERS, OURSELVES}
+    """Installers, ourselves, and what `make others` adds at versions of its own."""
+    return {*INSTALLERS, OURSELVES, *others()}
 
 
 def _own_requirements() -> list[Requirement]:

@@ -39,8 +39,11 @@ MODEL_ENTRIES = ("mlp_predict", "cnn_predict")
 # Kernels that are the same code in every build.
 SCALAR = {"lbnn_abs", "lbnn_leaky_relu", "lbnn_leaky_relu_clamped"}
 # The divisions of the clamped form need the relation between a tail and its moments, those of the heads that between
-# probabilities and their sum, which no interval holds.
-NOT_FINITE = {"lbnn_leaky_relu_clamped", "lbnn_softmax", "lbnn_softmax_fast", "lbnn_sigmoid"}
+# probabilities and their sum, matches of max pools that between a difference and a sum: no interval holds them.
+NOT_FINITE = {
+    *("lbnn_leaky_relu_clamped", "lbnn_softmax", "lbnn_softmax_fast", "lbnn_sigmoid"),
+    *("lbnn_max_pool", "lbnn_max_pool_2x2", "lbnn_smooth", "lbnn_smooth_point"),
+}
 # Called for what is left of a block, of which LBNN_OPTIMIZE_SIZE leaves nothing (LBNN_WHOLE_BLOCKS).
 DEAD = {("lbnn_conv_pixel_one", "size"), ("lbnn_linear_one", "size"), ("lbnn_sum_run", "size")}
 OPTIONS = (
@@ -162,8 +165,8 @@ def never_analysed(proofs: list[Proof]) -> set[str]:
 
 
 def _functions_of_heads() -> set[str]:
-    """Analysed in the first build alone."""
-    text = (RUNTIME / "lbnn_heads.h").read_text()
+    """Of heads and smooth activations: analysed in the first build alone."""
+    text = "".join((RUNTIME / header).read_text() for header in ("lbnn_heads.h", "lbnn_smooth.h"))
     return set(re.findall(r"^LBNN_(?:INLINE|KERNEL) .*?\b(lbnn_\w+)\(", text, re.MULTILINE))
 
 

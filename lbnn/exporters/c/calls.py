@@ -18,10 +18,21 @@ from lbnn.base.moments import Moments
 from lbnn.exporters.c import literals, names
 from lbnn.exporters.c.pack import PACK, PAD, least_pad, pack_weights
 from lbnn.exporters.c.program import Call, Emission, Lines, Row, call
-from lbnn.exporters.c.shapes import ConvShape, PoolShape, SmallConvShape, conv_kernel, pool_kernel, small_shape
+from lbnn.exporters.c.shapes import (
+    ConvShape,
+    MaxPoolShape,
+    PoolShape,
+    SmallConvShape,
+    conv_kernel,
+    max_pool_kernel,
+    pool_kernel,
+    small_shape,
+)
 from lbnn.graph import Graph, Node
 from lbnn.ops import Shape
 from lbnn.ops.memory import VAR
+from lbnn.ops.smooth import stored_table
+from lbnn.ops.smooth_rule import GRID
 
 
 def _point(node: Node) -> str:
@@ -136,11 +147,35 @@ def _pooled(node: Node, emission: Emission, shape: PoolShape, kernel: str) -> li
     return [call(kernel, *emission.arrays(node.inputs[0]), *emission.arrays(node.name), geometry)]
 
 
+def _max_pool(node: Node, emission: Emission) -> list[Call]:
+    (source,) = node.inputs
+    shape = MaxPoolShape(
+        *_planes(emission.shape(source)),
+        *_planes(emission.shape(node.name))[1:],
+        *_two(node.attrs["kernel_size"], 1),
+        *_two(node.attrs["stride"], 1),
+        *_two(node.attrs["padding"], 0),
+        *_two(node.attrs["dilation"], 1),
+    )
+    geometry = emission.geometry(node, "lbnn_max_pool_shape", shape)
+    kernel = max_pool_kernel(shape) + _point(node)
+    return [call(kernel, *emission.arrays(source), *emission.arrays(node.name), geometry)]
+
+
 def _pointwise(node: Node, emission: Emission) -> list[Call]:
     """lbnn_OP(arrays, length, attributes): works in place; attributes in the operator's own order."""
     numbers = [literals.scalar(node.attrs[key]) for key in ops.find(node.op).attributes]
     kernel = call(f"lbnn_{node.op}", *emission.arrays(node.name), emission.size(node.name), *numbers)
     return [*emission.copies(node.inputs[0], node.name), kernel]
+
+
+def _smooth(node: Node, emission: Emission) -> list[Call]:
+    """The kernel's numbers are the table of the wide rule, as lbnn_smooth.h lays it out."""
+    function, scale = f"LBNN_{node.attrs['function'].upper()}", literals.scalar(node.attrs["scale"])
+    numbers, rows = stored_table(node.attrs["function"]), 4 * GRID
+    table = [] if _point(node) else [emission.constant(node, numbers, lines=((len(numbers) - rows, 7), (rows, 4)))]
+    arguments = (*emission.arrays(node.name), emission.size(node.name), *table, function, scale)
+    return [*emission.copies(node.inputs[0], node.name), call(f"lbnn_{node.op}", *arguments)]
 
 
 def _affine(node: Node, emission: Emission) -> list[Call]:
@@ -221,10 +256,12 @@ ROWS: Mapping[str, Row] = {
     "linear": Row("lbnn_linear.h", _both("lbnn_linear"), _linear),
     "conv": Row("lbnn_conv.h", _CONVOLUTIONS, _conv),
     "avg_pool": Row("lbnn_pool.h", _both("lbnn_avg_pool", "lbnn_avg_pool_2x2"), _avg_pool),
+    "max_pool": Row("lbnn_maxpool.h", _both("lbnn_max_pool", "lbnn_max_pool_2x2"), _max_pool),
     "avg_pool_correlated": Row("lbnn_pool_correlated.h", ("lbnn_avg_pool_correlated",), _avg_pool_correlated),
     "leaky_relu": Row("lbnn_activation.h", _both("lbnn_leaky_relu"), _pointwise),
     "leaky_relu_clamped": Row("lbnn_activation.h", ("lbnn_leaky_relu_clamped",), _pointwise),
     "abs": Row("lbnn_activation.h", _both("lbnn_abs"), _pointwise),
+    "smooth": Row("lbnn_smooth.h", _both("lbnn_smooth"), _smooth),
     "affine": Row("lbnn_pointwise.h", _both("lbnn_affine"), _affine),
     "add": Row("lbnn_pointwise.h", tuple(_SUMS.values()), _sum),
     "concat": Row("lbnn_pointwise.h", ("lbnn_concat",), _concat),

@@ -8,6 +8,7 @@ from math import prod
 
 from lbnn.base.moments import Moments
 from lbnn.exporters.c.program import Program
+from lbnn.exporters.c.streams import PushProgram
 from lbnn.graph import Graph, Node
 
 # Bytes of code and of stack of each kernel: the most over Cortex-M0, M3, M4, M7 and M33 with gcc -O2 and -Os, with and
@@ -36,6 +37,7 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_copy": (26, 12),
     "lbnn_depthwise_3x3": (1402, 392),
     "lbnn_depthwise_3x3_point": (1032, 384),
+    "lbnn_due": (54, 32),
     "lbnn_emit": (152, 44),
     "lbnn_is_finite": (46, 20),
     "lbnn_is_variance": (50, 20),
@@ -46,9 +48,20 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_lift": (18, 8),
     "lbnn_linear": (1584, 184),
     "lbnn_linear_point": (1252, 168),
+    "lbnn_max_pool": (1340, 488),
+    "lbnn_max_pool_2x2": (2048, 504),
+    "lbnn_max_pool_2x2_point": (358, 112),
+    "lbnn_max_pool_point": (420, 128),
     "lbnn_pad": (156, 48),
+    "lbnn_ring_mean": (154, 48),
+    "lbnn_ring_put": (92, 40),
+    "lbnn_ring_read": (126, 48),
+    "lbnn_ring_sum": (204, 56),
+    "lbnn_ring_take": (192, 64),
     "lbnn_shift": (80, 40),
     "lbnn_sigmoid": (1404, 128),
+    "lbnn_smooth": (4060, 240),
+    "lbnn_smooth_point": (1220, 80),
     "lbnn_softmax": (3832, 248),
     "lbnn_softmax_fast": (1348, 72),
     "lbnn_status_message": (28, 0),
@@ -58,6 +71,8 @@ KERNELS: dict[str, tuple[int, int]] = {
 # _predict itself, or _classify, which calls it, and what each call in it adds.
 PREDICT_CODE, PREDICT_STACK, CALL_CODE = 96, 64, 32
 CHECKS = ("lbnn_is_finite", "lbnn_is_variance", "lbnn_emit", "lbnn_copy")
+GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48, "lbnn_max_pool_shape": 52}
+_OF_STREAMS = ("state_bytes", "push_work_bytes", "push_macs")
 GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48}
 
 
@@ -70,6 +85,9 @@ class Footprint:
     work_bytes: int
     stack_bytes: int
     macs: int
+    state_bytes: int = 0  # of a stream, for each
+    push_work_bytes: int = 0
+    push_macs: int = 0  # of the costliest sample
 
     @property
     def flash_bytes(self) -> int:
@@ -79,12 +97,23 @@ class Footprint:
     def json(self, name: str, sha256: str, version: str) -> str:
         """The file NAME_footprint.json."""
         head = {"name": name, "lbnn": version, "sha256": sha256, "flash_bytes": self.flash_bytes}
-        return json.dumps({**head, **asdict(self)}, indent=2) + "\n"
+        return json.dumps({**head, **self.numbers}, indent=2) + "\n"
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Everything by name; what is of streams alone where there is one."""
+        return {key: value for key, value in asdict(self).items() if self.state_bytes or key not in _OF_STREAMS}
+
+    @property
+    def of_stream(self) -> dict[str, int]:
+        """What is of streams alone."""
+        return {key: getattr(self, key) for key in _OF_STREAMS}
 
 
 def footprint(program: Program) -> Footprint:
     """Of the generated source, without the self-test."""
-    kernels, functions = [*CHECKS, *program.kernels], 1 if program.graph.head is None else 2
+    kernels, push = [*CHECKS, *program.kernels], program.push
+    functions = (1 if program.graph.head is None else 2) * (1 if push is None else 2)
     geometry = sum(GEOMETRY_BYTES[shape.kind] for shape in program.geometries)
     return Footprint(
         weight_bytes=program.dtype.weight.itemsize * program.weight_len + geometry,
@@ -92,7 +121,17 @@ def footprint(program: Program) -> Footprint:
         work_bytes=program.dtype.element.itemsize * program.work_len,
         stack_bytes=functions * PREDICT_STACK + max(KERNELS[name][1] for name in kernels),
         macs=sum(macs(node, program.graph) for node in program.graph.nodes),
+        **({} if push is None else _of_push(push)),
     )
+
+
+def _of_push(push: PushProgram) -> dict[str, int]:
+    size, graph = push.program.dtype.element.itemsize, push.stream.graph
+    return {
+        "state_bytes": size * push.state_len,
+        "push_work_bytes": size * push.work_len,
+        "push_macs": sum(macs(node, graph) for node in graph.nodes),
+    }
 
 
 def macs(node: Node, graph: Graph) -> int:

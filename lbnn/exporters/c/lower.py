@@ -6,6 +6,7 @@ from lbnn.exporters.c import names
 from lbnn.exporters.c.calls import small_layers, small_scratch
 from lbnn.exporters.c.dtype import find_dtype
 from lbnn.exporters.c.program import Emission, Program
+from lbnn.exporters.c.streams import add_push, positive_zeros
 from lbnn.exporters.options import COptions
 from lbnn.graph import Graph, GraphBuilder
 from lbnn.graph.passes import prepare
@@ -16,10 +17,12 @@ from lbnn.model.file import Model
 def lower(model: Model, options: COptions) -> Program:
     """What `inspect` shows, the templates print and devices run."""
     graph = _with_variance(prepare(model.graph, options.input_variance))
+    graph = positive_zeros(graph) if options.stream else graph
     name = names.identifier(options.name if options.name is not None else model.name)
     small = small_layers(graph) if options.optimize == "size" else {}
     planned = plan(graph, small_scratch(graph, small))
-    return Emission(name, graph, planned, find_dtype(options.dtype), small).finish()
+    program = Emission(name, graph, planned, find_dtype(options.dtype), small).finish()
+    return add_push(program, options.hop, small) if options.stream else program
 
 
 def _with_variance(graph: Graph) -> Graph:

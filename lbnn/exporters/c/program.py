@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lbnn import ops
 from lbnn.base.arrays import AnyArray
@@ -25,8 +25,14 @@ from lbnn.graph.plan import WORK, Place, Plan
 from lbnn.ops import Shape
 from lbnn.ops.memory import MEAN, VAR
 
+if TYPE_CHECKING:
+    from lbnn.exporters.c.streams import PushProgram
+
 # Suffixes of the model's own functions and arrays: no layer may take them.
-TAKEN = ("predict", "classify", "decision", "selftest", "weights", "input", "input_variance", "mean", "variance")
+TAKEN = (
+    *("predict", "classify", "decision", "selftest", "weights", "input", "input_variance", "mean", "variance"),
+    *("reset", "push", "push_classify", "state", "replay", "replay_classify", "sample"),
+)
 
 LONGEST_STEP = 144
 """LBNN_FOLD of c_runtime/lbnn.h: no loop counts further beyond its end."""
@@ -93,6 +99,7 @@ class Program:
     geometries: tuple[Geometry, ...]
     headers: tuple[str, ...]
     result: tuple[str, str]
+    push: PushProgram | None = None  # of a stream: what one sample does
 
     @property
     def input_len(self) -> int:
@@ -106,10 +113,12 @@ class Program:
 
     @property
     def work_len(self) -> int:
-        """Elements of work memory; C has no arrays of length zero."""
+        """Elements of work memory, of a stream also for a whole window of samples; C has no arrays of length zero."""
         if self.graph.head is not None:
-            return classify_len(self.graph.head, self.plan.size, self.output_len)
-        return max(1, self.plan.size)
+            length = classify_len(self.graph.head, self.plan.size, self.output_len)
+        else:
+            length = max(1, self.plan.size)
+        return length if self.push is None else max(length, self.push.replay_len)
 
     @property
     def weight_len(self) -> int:
@@ -126,7 +135,8 @@ class Program:
     def kernels(self) -> tuple[str, ...]:
         """The kernel of each call, in order; those of the head last."""
         layers = tuple(call.kernel for layer in self.layers for call in layer.calls)
-        return (*layers, *head_kernels(self.graph.head))
+        pushed = () if self.push is None else self.push.kernels
+        return (*layers, *head_kernels(self.graph.head), *pushed)
 
     def in_folder(self, folder: Path) -> GeneratedModel:
         """The program as it was written into a folder, for the devices that compile and run it."""
@@ -137,8 +147,12 @@ class Program:
 class Emission:
     """A program in the making: emitters ask it for pointers and note the constants that their calls refer to.
 
-    `small` are the layers to be computed by lbnn_conv2d_small, and their shapes.
+    `small` are the layers to be computed by lbnn_conv2d_small, and their shapes; `bases` what C calls memory that is no
+    constant of the model.
     """
+
+    geometry_suffix = "_shape"
+    bases: Mapping[str, str] = {WORK: WORK, INPUT: INPUT, f"{INPUT}_variance": f"{INPUT}_variance"}
 
     def __init__(self, name: str, graph: Graph, plan: Plan, dtype: DType, small: Mapping[str, SmallConvShape]) -> None:
         self.name, self.graph, self.plan, self.dtype, self.small = name, graph, plan, dtype, small
@@ -199,7 +213,7 @@ class Emission:
 
     def geometry(self, node: Node, kind: str, shape: Any) -> str:
         """Notes a constant struct, given as a dataclass of integers, and gives a pointer to it."""
-        name = f"{self._symbol(node.name)}_shape"
+        name = f"{self._symbol(node.name)}{self.geometry_suffix}"
         self.geometries.append(Geometry(kind, name, astuple(shape), shape.largest))
         return f"&{name}"
 
@@ -209,7 +223,7 @@ class Emission:
         return [call("lbnn_copy", a, b, self.size(target)) for a, b in pairs if a != b]
 
     def _pointer(self, place: Place, ahead: int = 0) -> str:
-        base = place.base if place.base in (WORK, INPUT, f"{INPUT}_variance") else self._symbol(place.base)
+        base = self.bases.get(place.base) or self._symbol(place.base)
         return f"{base} + {place.offset + ahead}" if place.offset + ahead else base
 
     def _symbol(self, name: str) -> str:

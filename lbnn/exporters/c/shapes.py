@@ -65,6 +65,33 @@ class PoolShape:
         return max(*members, height, width, self.kernel_height * self.kernel_width)
 
 
+@dataclass(frozen=True)
+class MaxPoolShape:
+    """lbnn_max_pool_shape of lbnn_maxpool.h, its members in the same order."""
+
+    channels: int
+    in_height: int
+    in_width: int
+    out_height: int
+    out_width: int
+    kernel_height: int
+    kernel_width: int
+    stride_height: int
+    stride_width: int
+    padding_height: int
+    padding_width: int
+    dilation_height: int
+    dilation_width: int
+
+    @property
+    def largest(self) -> int:
+        """The largest number that kernels compute from these alone: where the last tap of the last window lies."""
+        height = (self.out_height - 1) * self.stride_height + self.dilation_height * self.kernel_height
+        width = (self.out_width - 1) * self.stride_width + self.dilation_width * self.kernel_width
+        members: tuple[int, ...] = astuple(self)
+        return max(*members, height, width)
+
+
 def small_shape(shape: ConvShape) -> SmallConvShape | None:
     """The shape for lbnn_conv2d_small; None if a number needs more than 16 bits."""
     inputs, outputs = shape.in_channels // shape.groups, shape.out_channels // shape.groups
@@ -90,6 +117,13 @@ def pool_kernel(shape: PoolShape) -> str:
     inside = 2 * shape.out_height <= shape.in_height and 2 * shape.out_width <= shape.in_width
     unpadded = shape.padding_height == shape.padding_width == 0
     return "lbnn_avg_pool_2x2" if window == (2, 2, 2, 2) and inside and unpadded else "lbnn_avg_pool"
+
+
+def max_pool_kernel(shape: MaxPoolShape) -> str:
+    """The fastest kernel for max pooling of moments; the point form has the suffix _point."""
+    window = astuple(shape)[5:]
+    inside = 2 * shape.out_height <= shape.in_height and 2 * shape.out_width <= shape.in_width
+    return "lbnn_max_pool_2x2" if window == (2, 2, 2, 2, 0, 0, 1, 1) and inside else "lbnn_max_pool"
 
 
 def _window(shape: ConvShape) -> tuple[int, ...]:

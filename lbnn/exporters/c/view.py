@@ -20,6 +20,7 @@ from lbnn.exporters.c.around import (
 from lbnn.exporters.c.dtype import DType
 from lbnn.exporters.c.program import Geometry, LayerCalls, Program, Weights
 from lbnn.exporters.c.selftest import Golden, golden
+from lbnn.exporters.c.stream_view import StreamView, stream_view
 from lbnn.exporters.options import COptions
 from lbnn.model.file import Model
 
@@ -32,6 +33,8 @@ MEMBERS = {
     "kernel, stride, padding, dilation (height, width each); groups",
     "lbnn_pool_shape": "channels; in height, width; out height, width; "
     "kernel, stride, padding (height, width each); count_include_pad",
+    "lbnn_max_pool_shape": "channels; in height, width; out height, width; "
+    "kernel, stride, padding, dilation (height, width each)",
 }
 
 
@@ -118,6 +121,7 @@ class ModelView:
     range: RangeView | None
     calibration: CalibrationView | None
     head: HeadView | None
+    stream: StreamView | None
 
 
 def view(program: Program, model: Model, options: COptions) -> ModelView:
@@ -155,6 +159,7 @@ def view(program: Program, model: Model, options: COptions) -> ModelView:
         example=example_text(program, model),
         range=range_view(program, model),
         calibration=calibration_view(program, model),
+        stream=stream_view(program),
     )
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from lbnn.base.arrays import Array
-from lbnn.exporters.onnx.symbols import BATCH, Extents, Recorder, Symbol
+from lbnn.exporters.onnx.symbols import BATCH, Extents, Recorder, Symbol, broadcast
 from lbnn.graph.reference import outer_product
-from lbnn.ops import AxisFactors, ConvGeometry, TailRow, Window
+from lbnn.ops import AxisFactors, ConvGeometry, Shape, TailRow, Window
 from lbnn.ops.tail import TAIL_NODES, TAIL_WEIGHTS
 
 TINY = 1e-30
@@ -87,12 +87,34 @@ class OnnxNamespace:
         """Known factors."""
         return x * outer_product(factors)
 
-    def pad(self, x: Symbol, padding: tuple[tuple[int, int], ...]) -> Symbol:
-        """Zeros around."""
+    def window_max(self, x: Symbol, window: Window, dilation: Shape, outside: float) -> Symbol:
+        """MaxPool, which knows what lies outside; a positive factor stays behind it."""
+        before, after = zip(*window.padding, strict=True)
+        source = Symbol(self.recorder, x.tensor(), x.shape) if x.factor <= 0.0 else x
+        attributes: dict[str, Any] = dict(kernel_shape=list(window.kernel), strides=list(window.stride))
+        attributes |= dict(pads=[*before, *after]) if any(before + after) else {}
+        attributes |= dict(dilations=list(dilation)) if set(dilation) != {1} else {}
+        axes = zip(x.shape[2:], window.kernel, window.stride, window.padding, dilation, strict=True)
+        spatial = [(int(size) + sum(pads) - step * (k - 1) - 1) // jump + 1 for size, k, jump, pads, step in axes]
+        return source.like(self.recorder.node("MaxPool", [source.name], **attributes), (*x.shape[:2], *spatial))
+
+    def every(self, x: Symbol, axis: int, start: int, step: int, count: int) -> Symbol:
+        """Slice, unless that is everything."""
+        at = len(x.shape) + axis
+        if start == 0 and step == 1 and count == x.shape[at]:
+            return x
+        limits = [self.recorder.integers(n) for n in (start, start + step * (count - 1) + 1, axis, step)]
+        name = self.recorder.node("Slice", [x.name, *limits])
+        return x.like(name, (*x.shape[:at], count, *x.shape[at + 1 :]))
+
+    def pad(self, x: Symbol, padding: tuple[tuple[int, int], ...], value: float = 0.0) -> Symbol:
+        """A number around; zero, the default, has no factor."""
         before, after = zip(*padding, strict=True)
-        name = self.recorder.node("Pad", [x.name, self.recorder.integers(0, 0, *before, 0, 0, *after)])
+        source = x if value == 0.0 else Symbol(self.recorder, x.tensor(), x.shape, low=x.low)
+        operands = [source.name, self.recorder.integers(0, 0, *before, 0, 0, *after)]
+        name = self.recorder.node("Pad", operands if value == 0.0 else [*operands, self.recorder.constant(value)])
         spatial = [int(size) + sum(pair) for size, pair in zip(x.shape[2:], padding, strict=True)]
-        return replace(x, name=name, shape=(*x.shape[:2], *spatial), low=min(x.low, 0.0))
+        return replace(source, name=name, shape=(*x.shape[:2], *spatial), low=min(x.low, value))
 
     def sqrt(self, x: Symbol) -> Symbol:
         """Square root."""
@@ -170,6 +192,24 @@ class OnnxNamespace:
         name = self.recorder.node("ReduceSum", [x.name, self.recorder.integers(1)], keepdims=0)
         return Symbol(self.recorder, name, (x.shape[0], *x.shape[2:]), x.factor)
 
+    def fan(self, x: Symbol, numbers: tuple[float, ...]) -> Symbol:
+        """x times each number, along a new last axis."""
+        name = self.recorder.node("Unsqueeze", [x.name, self.recorder.integers(-1)])
+        return x.like(name, (*x.shape, 1)) * np.array(numbers)
+
+    def shifts(self, x: Symbol, numbers: tuple[float, ...]) -> Symbol:
+        """x plus each number, along a new last axis."""
+        return self.fan(x, (1.0,)) + np.array(numbers)
+
+    def mix(self, x: Symbol, rows: Array) -> Symbol:
+        """Weighted sums along the last axis, by one MatMul."""
+        name = self._product("MatMul", x, rows.T, None)
+        return Symbol(self.recorder, name, (*x.shape[:-1], len(rows)))
+
+    def tanh(self, x: Symbol) -> Symbol:
+        """Hyperbolic tangent."""
+        return Symbol(self.recorder, self.recorder.node("Tanh", [x.tensor()]), x.shape)
+
     def leaky_relu(self, x: Symbol, slope: float) -> Symbol:
         """The plain function; a positive factor stays outside."""
         if slope == 1.0:
@@ -189,7 +229,9 @@ class OnnxNamespace:
             return below
         negative = self.recorder.node("Less", [x.tensor(), self.recorder.constant(0.0)])
         branches = [b.tensor() if isinstance(b, Symbol) else self.recorder.constant(b) for b in (below, above)]
-        shape = below.shape if isinstance(below, Symbol) else x.shape
+        shape = x.shape
+        for branch in (below, above):
+            shape = broadcast(shape, branch.shape) if isinstance(branch, Symbol) else shape
         return Symbol(self.recorder, self.recorder.node("Where", [negative, *branches]), shape)
 
     def tail_mix(self, x: Symbol, rows: Sequence[TailRow]) -> list[Any]:
@@ -201,7 +243,8 @@ class OnnxNamespace:
         half = Symbol(self.recorder, y, (1, BATCH), 0.5 * f * f).tensor()  # x = f y, exponent y (-f^2/2 y - f t)
         slopes = self.recorder.node("Sub", [self.recorder.constant(np.multiply(-f, TAIL_NODES)[:, None]), half])
         features = self.recorder.node("Exp", [self.recorder.node("Mul", [y, slopes])])
-        mixed = iter(self._mix(features, x.shape, [row for row in rows if any(row[1:])]))
+        shape = x.shape[x.shape.index(BATCH) :]  # without the axis of extent 1 that an earlier mixture left in front
+        mixed = iter(self._mix(features, shape, [row for row in rows if any(row[1:])]))
         return [next(mixed) if any(row[1:]) else row[0] for row in rows]
 
     def _mix(self, features: str, shape: Extents, rows: Sequence[TailRow]) -> list[Symbol]:

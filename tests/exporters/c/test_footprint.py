@@ -15,13 +15,14 @@ from lbnn.exporters.c.footprint import (
     PREDICT_STACK,
     footprint,
 )
-from lbnn.exporters.c.shapes import ConvShape, PoolShape
+from lbnn.exporters.c.shapes import ConvShape, MaxPoolShape, PoolShape
 
 
 def test_a_struct_takes_its_members():
     """int has 4 bytes on the cores of the footprint; the small form has members of 16 bits."""
     conv, pool = len(fields(ConvShape)), len(fields(PoolShape))
     expected = {"lbnn_conv_shape": 4 * conv, "lbnn_conv_small_shape": 2 * conv, "lbnn_pool_shape": 4 * pool}
+    expected["lbnn_max_pool_shape"] = 4 * len(fields(MaxPoolShape))
     assert expected == GEOMETRY_BYTES
 
 
