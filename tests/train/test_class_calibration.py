@@ -1,6 +1,7 @@
 """Calibrated classes: sets hold what they say whatever the model is worth, alarms are few, T is the best there is."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from lbnn.train.class_calibration import (
     read_class_calibration,
 )
 from lbnn.train.class_metrics import log_loss
+
+SPLITS = 25
 
 
 def overconfident(rng, rows, times=4.0, count=4):
@@ -39,7 +42,7 @@ def applied(found, predicted):
 def test_over_many_splits_sets_hold_their_level_and_alarms_are_as_rare_as_they_should_be(rows):
     rng = np.random.default_rng(rows)
     held, alarms = [], []
-    for seed in range(40):
+    for seed in range(SPLITS):
         found = calibrate_classes(*overconfident(rng, rows), "softmax", 0.9, 0.1, seed)
         predicted, target = overconfident(rng, 1500)
         after = applied(found, predicted)
@@ -47,7 +50,7 @@ def test_over_many_splits_sets_hold_their_level_and_alarms_are_as_rare_as_they_s
         alarms.append((after.entropy > found.unsure_entropy).double().mean().item())
     count = rows - rows // 2  # of these the threshold is an order statistic: mean coverage is k / (n + 1) exactly
     expected = math.ceil((count + 1) * 0.9 - 1e-9) / (count + 1)
-    error = 4 * math.sqrt(0.09 / (count + 2) / 40 + 0.09 / 1500 / 40)
+    error = 4 * math.sqrt((0.09 / (count + 2) + 0.09 / 1500) / SPLITS)
     assert abs(np.mean(held) - expected) < error and abs(1 - np.mean(alarms) - expected) < error
 
 
@@ -90,7 +93,12 @@ def test_the_threshold_is_an_order_statistic_of_the_rows_that_did_not_give_the_t
     rest = np.random.default_rng(5).permutation(80)[40:]
     chances = applied(found, predicted).probability[rest, target[rest]].sort().values
     assert found.rows == 40 and found.threshold == pytest.approx(chances[math.floor(41 * 0.2 + 1e-9) - 1].item())
-    assert int((chances >= found.threshold).sum()) == 33  # ceil(41 * 0.8)
+    assert int((chances >= found.threshold - 1e-12).sum()) == 33  # ceil(41 * 0.8)
+
+
+def test_a_class_at_the_threshold_belongs_to_the_set():
+    found = calibrate_classes(*overconfident(np.random.default_rng(1), 80), "softmax")
+    assert replace(found, threshold=0.5).sets(torch.tensor([[0.5, 0.3, 0.2]])).tolist() == [[True, False, False]]
 
 
 @pytest.mark.parametrize(
