@@ -73,7 +73,6 @@ PREDICT_CODE, PREDICT_STACK, CALL_CODE = 96, 64, 32
 CHECKS = ("lbnn_is_finite", "lbnn_is_variance", "lbnn_emit", "lbnn_copy")
 GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48, "lbnn_max_pool_shape": 52}
 _OF_STREAMS = ("state_bytes", "push_work_bytes", "push_macs")
-GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48}
 
 
 @dataclass(frozen=True)
