@@ -83,6 +83,7 @@ ALTERNATIVES = {
     "Pool": "use AvgPool or MaxPool of one or two axes instead and train again",
     "Norm": "use BatchNorm1d or BatchNorm2d instead and train again",
     "Softmax": "leave it out and use the network's moments before it",
+    "shrink": "use lbnn.nn.Piecewise((-l, l), (1, 0, 1)), which does not jump, instead and train again",
     "LU": "use LeakyReLU or ReLU instead and train again",
     "": "see lbnn.nn for the layers that there are",
 }

@@ -16,7 +16,7 @@ from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph, Node, rebuild
 from lbnn.ops import AxisFactors, ConvGeometry, Shape, TailRow, Window
 from lbnn.ops.heads import find_head
-from lbnn.ops.tail import numpy_tail_moments
+from lbnn.ops.tail import NARROW_FLOAT64, numpy_tail_moments
 
 
 class NumpyNamespace:
@@ -78,6 +78,14 @@ class NumpyNamespace:
     def maximum(self, x: Array, bound: float) -> Array:
         """The larger one."""
         return np.maximum(x, bound)
+
+    def between(self, x: Array, low: float, high: float) -> Array:
+        """x between two numbers."""
+        return np.clip(x, low, high)
+
+    def narrow(self, x: Array) -> float:
+        """Of float64."""
+        return NARROW_FLOAT64
 
     def exp(self, x: Array) -> Array:
         """Exponential."""

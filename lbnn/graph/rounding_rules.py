@@ -17,6 +17,7 @@ from lbnn.graph.reference import NUMPY
 from lbnn.graph.rounding_max_pool import max_pool_error, max_pool_point_error
 from lbnn.graph.rounding_moved import pooled_together
 from lbnn.graph.rounding_parts import LEAST, UNIT, ErrorRule, Signal32, both_errors, each_part, growth, mean_part
+from lbnn.graph.rounding_piecewise import piecewise_error, piecewise_point_error
 from lbnn.ops import ConvGeometry
 from lbnn.ops.affine import batch_norm_affine
 
@@ -141,6 +142,8 @@ RULES: dict[str, ErrorRule] = {
     "leaky_relu_clamped": tails.clamped_error,
     "abs": tails.absolute_error,
     "abs_point": lambda node, inputs, errors, out: errors[0],
+    "piecewise": piecewise_error,
+    "piecewise_point": piecewise_point_error,
     "smooth": smooth.smooth_error,
     "smooth_point": smooth.smooth_point_error,
     "affine": _affine,

@@ -6,6 +6,7 @@ from lbnn.nn.activations import Abs, LeakyReLU, ReLU
 from lbnn.nn.base import BayesianLayer, Layer
 from lbnn.nn.heads import SigmoidHead, SoftmaxHead, VarianceHead
 from lbnn.nn.max_pooling import MaxPool1d, MaxPool2d
+from lbnn.nn.piecewise import Clamp, Hardsigmoid, Hardtanh, Piecewise, PReLU, ReLU6
 from lbnn.nn.pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d
 from lbnn.nn.scaling import Affine, BatchNorm, BatchNorm1d, BatchNorm2d, Standardize
 from lbnn.nn.smooth import GELU, Sigmoid, SiLU, Softplus, Tanh
@@ -26,18 +27,24 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BayesianLayer",
+    "Clamp",
     "Concat",
     "Constant",
     "Conv1d",
     "Conv2d",
     "Flatten",
+    "Hardsigmoid",
+    "Hardtanh",
     "Identity",
     "Layer",
     "LeakyReLU",
     "Linear",
     "MaxPool1d",
     "MaxPool2d",
+    "PReLU",
+    "Piecewise",
     "ReLU",
+    "ReLU6",
     "Sequential",
     "SiLU",
     "Sigmoid",

@@ -74,6 +74,12 @@ class Namespace(Protocol):
     def maximum(self, x: Any, bound: float) -> Any:
         """The larger of x and a number."""
 
+    def between(self, x: Any, low: float, high: float) -> Any:
+        """x limited to [low, high], either of them perhaps infinite; the slope at an end is that above it."""
+
+    def narrow(self, x: Any) -> float:
+        """Below this many standard deviations differences of the tail's moments lose more than a rule of order 8."""
+
     def exp(self, x: Any) -> Any:
         """The exponential."""
 

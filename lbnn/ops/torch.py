@@ -16,7 +16,7 @@ from lbnn.ops.kinked import kinked_line
 from lbnn.ops.larger import max_pool_fast
 from lbnn.ops.smooth import grid_of
 from lbnn.ops.smooth_torch import torch_smooth
-from lbnn.ops.tail import torch_tail_moments
+from lbnn.ops.tail import NARROW_CELLS, NARROW_FLOAT32, torch_tail_moments
 from lbnn.ops.traced import is_traced
 
 EMPTY_TAIL = 38.0
@@ -101,6 +101,15 @@ class TorchNamespace:
     def maximum(self, x: Tensor, bound: float) -> Tensor:
         """The larger one."""
         return torch.clamp(x, min=bound)
+
+    def between(self, x: Tensor, low: float, high: float) -> Tensor:
+        """x between two numbers."""
+        below = x if high == math.inf else torch.where(x < high, x, _like(high, x))
+        return below if low == -math.inf else torch.where(x < low, _like(low, x), below)
+
+    def narrow(self, x: Tensor) -> float:
+        """Where both forms err alike."""
+        return NARROW_CELLS.get(x.dtype, NARROW_FLOAT32)
 
     def exp(self, x: Tensor) -> Tensor:
         """Exponential."""

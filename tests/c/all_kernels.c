@@ -5,6 +5,7 @@
 #include "lbnn_conv_small.h"
 #include "lbnn_heads.h"
 #include "lbnn_linear.h"
+#include "lbnn_piecewise.h"
 #include "lbnn_maxpool.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"

@@ -23,6 +23,7 @@ from lbnn import ops
 from lbnn.base.moments import Moments
 from lbnn.exporters.c.heads import HEAD_KERNELS
 from lbnn.exporters.c.pack import least_pad, pack_weights, packed_length
+from lbnn.exporters.c.pieces import pack_pieces
 from lbnn.exporters.c.shapes import (
     ConvShape,
     MaxPoolShape,
@@ -34,9 +35,13 @@ from lbnn.exporters.c.shapes import (
     small_shape,
 )
 from lbnn.graph.reference import NUMPY
+from lbnn.ops import OPS
 from lbnn.ops.heads import find_head
+from lbnn.ops.pieces import make_pieces
+from lbnn.ops.piecewise import PIECEWISE_EXAMPLES
 from lbnn.ops.smooth import stored_table
 from lbnn.ops.smooth_functions import FUNCTIONS
+from oracles import piecewise_moments
 from places import ROOT, need
 from smooth_errors import true_moments
 
@@ -506,6 +511,52 @@ def test_the_absolute_value_of_a_certain_value_and_of_points_is_the_plain_functi
     kernels("lbnn_abs", mean, var, len(x))
     kernels("lbnn_abs_point", point, len(x))
     assert np.array_equal(mean, np.abs(x)) and np.array_equal(point, np.abs(x)) and not var.any()
+
+
+@lru_cache(maxsize=16)
+def exact_piecewise(number: int, sigma: float) -> tuple[np.ndarray, ...]:
+    """E on and around every kink, V, both in float32, and the moments with 120 digits."""
+    function = PIECEWISE_EXAMPLES[number]
+    around = np.concatenate([[0.0], np.linspace(-6.0, 6.0, 13), [-300.0, -0.02, 1e-4, 300.0]]) * sigma
+    mean = np.concatenate([around + kink for kink in function["kinks"]]).astype(np.float32)
+    var = np.full_like(mean, np.float32(sigma) ** 2)
+    true = [piecewise_moments(float(e), float(v), **function) for e, v in zip(mean, var, strict=True)]
+    return mean, var, *np.array(true, np.float64).T
+
+
+@pytest.mark.parametrize("sigma", [1e-15, 1e-3, 0.9, 3.0, 40.0, 1e3, 1e15])
+@pytest.mark.parametrize("number", range(len(PIECEWISE_EXAMPLES)))
+def test_piecewise_linear_functions_are_exact_to_float32(kernels: Kernels, number: int, sigma: float) -> None:
+    e, v, true_mean, true_var = exact_piecewise(number, sigma)
+    pieces, mean, var = make_pieces(**PIECEWISE_EXAMPLES[number]), e.copy(), v.copy()
+    kernels("lbnn_piecewise", mean, var, len(mean), pack_pieces(pieces), len(pieces.kinks))
+    assert (var >= 0).all() and np.isfinite(mean).all()
+    assert np.all(np.abs(mean - true_mean) <= 1e-6 * (np.abs(true_mean) + np.sqrt(true_var)))
+    asked = true_var > 1e-37  # where float32 has all its digits
+    assert np.max(np.abs(var - true_var)[asked] / true_var[asked]) <= 1e-5
+    assert np.all(var[~asked] <= 1.1e-37)
+
+
+@pytest.mark.parametrize("function", PIECEWISE_EXAMPLES)
+def test_a_piecewise_linear_function_of_a_certain_value_and_of_points_is_the_plain_one(
+    kernels: Kernels, function: Any
+) -> None:
+    pieces = make_pieces(**function)
+    x = np.array([-1e30, -7.0, -1e-30, 0.0, 1e-30, 0.7, 1e9, *pieces.kinks], np.float32)
+    mean, var, point = x.copy(), np.zeros_like(x), x.copy()
+    table, want = pack_pieces(pieces), OPS["piecewise_point"].formula(NUMPY, x.astype(float), **function)
+    kernels("lbnn_piecewise", mean, var, len(x), table, len(pieces.kinks))
+    kernels("lbnn_piecewise_point", point, len(x), table, len(pieces.kinks))
+    assert np.array_equal(mean, point) and not var.any()
+    np.testing.assert_allclose(point, want, rtol=2e-7)
+
+
+def test_a_bounded_function_does_not_hide_what_overflowed(kernels: Kernels, request: pytest.FixtureRequest) -> None:
+    if "fast-math" in request.node.name:
+        return  # which promises nothing for them
+    mean, var = np.array([1.0, np.inf, np.nan], np.float32), np.array([np.inf, 1.0, 1.0], np.float32)
+    kernels("lbnn_piecewise", mean, var, 3, pack_pieces(make_pieces(**PIECEWISE_EXAMPLES[0])), 2)
+    assert not np.isfinite(var[0]) and not np.isfinite(mean[1:]).any()
 
 
 @pytest.mark.parametrize("slope", SLOPES)

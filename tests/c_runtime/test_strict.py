@@ -31,8 +31,11 @@ from lbnn.device.unicorn import UnicornMachine
 from lbnn.exporters.c.footprint import KERNELS
 from lbnn.exporters.c.heads import HEAD_KERNELS
 from lbnn.exporters.c.pack import pack_weights
+from lbnn.exporters.c.pieces import pack_pieces
 from lbnn.exporters.c.shapes import ConvShape, MaxPoolShape, PoolShape, SmallConvShape, small_shape
 from lbnn.model.file import read_model
+from lbnn.ops.pieces import make_pieces
+from lbnn.ops.piecewise import PIECEWISE_EXAMPLES
 from lbnn.ops.smooth import stored_table
 from lbnn.ops.smooth_functions import FUNCTIONS
 from places import ROOT, need
@@ -129,6 +132,20 @@ def activation(*numbers: float) -> Callable[[np.random.Generator], Iterator[Argu
         n = INPUTS // 4 + 1  # an odd number, so that a vector is left incomplete
         yield [near(rng, n), unit(rng, n), n, *numbers]
         yield [mixed(rng, n), positive(rng, n), n, *numbers]
+
+    return calls
+
+
+def piecewise(point: bool, *functions: dict[str, Any]) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+    """Each function on ordinary values, on values of any size, and on its own kinks."""
+
+    def calls(rng: np.random.Generator) -> Iterator[Arguments]:
+        n = INPUTS // ((3 if point else 6) * len(functions)) + 1
+        for function in functions:
+            pieces, on = make_pieces(**function), rng.choice(function["kinks"], n).astype(np.float32)
+            for mean, var in ((near(rng, n), unit), (mixed(rng, n), positive), (on, positive)):
+                arrays = [mean] if point else [mean, var(rng, n)]
+                yield [*arrays, n, pack_pieces(pieces), len(pieces.kinks)]
 
     return calls
 
@@ -287,6 +304,8 @@ CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_smooth": smooth,
     "lbnn_smooth_point": smooth_point,
     "lbnn_abs_point": pointwise(mixed, INPUTS),
+    "lbnn_piecewise": piecewise(False, *PIECEWISE_EXAMPLES),
+    "lbnn_piecewise_point": piecewise(True, *PIECEWISE_EXAMPLES),
     "lbnn_affine": pointwise(mixed, positive, per_channel, per_channel, CHANNELS, INPUTS // CHANNELS),
     "lbnn_affine_point": pointwise(mixed, per_channel, per_channel, CHANNELS, INPUTS // CHANNELS),
     "lbnn_add": pointwise(mixed, positive, mixed, positive, nothing, nothing, INPUTS),

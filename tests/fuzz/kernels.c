@@ -7,6 +7,7 @@
 #include "lbnn_conv_small.h"
 #include "lbnn_heads.h"
 #include "lbnn_linear.h"
+#include "lbnn_piecewise.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
 #include "lbnn_stream.h"
@@ -536,6 +537,140 @@ static void fuzz_abs_point(fuzz *f)
     }
 }
 
+/* A piecewise-linear function of up to four kinks, among them usual ones, as pack_pieces writes it. */
+enum { FUZZ_KINKS = 4 };
+
+typedef struct {
+    int kinks;
+    float table[LBNN_PIECE * (FUZZ_KINKS + 1) + 2];
+} fuzz_pieces;
+
+static fuzz_pieces any_pieces(fuzz *f)
+{
+    const float slopes[] = {0.0f, 1.0f, -1.0f, 0.16666667f, 0.01f, 3.0f}, gaps[] = {6.0f, 2.0f, 0.5f, 1e-3f, 1e3f};
+    fuzz_pieces p = {fuzz_size(f, 1, FUZZ_KINKS), {0.0f}};
+    double value = (double)(fuzz_size(f, 0, 4) - 2);
+    float kink = (float)(fuzz_size(f, 0, 8) - 4), least = FLT_MAX;
+    for (int i = 0; i <= p.kinks; i++) {
+        float *piece = p.table + LBNN_PIECE * i;
+        piece[0] = i > 0 ? kink : -FLT_MAX;
+        piece[1] = slopes[fuzz_size(f, 0, 5)];
+        piece[2] = kink;
+        piece[3] = (float)value;
+        if (i > 0 && i < p.kinks) {
+            const float next = kink + gaps[fuzz_size(f, 0, 4)];
+            least = next - kink < least ? next - kink : least;
+            value = (double)piece[3] + (double)piece[1] * ((double)next - (double)kink);
+            kink = next;
+        }
+    }
+    p.table[LBNN_PIECE * (p.kinks + 1)] = FLT_MAX;
+    p.table[LBNN_PIECE * (p.kinks + 1) + 1] = least;
+    return p;
+}
+
+/* B and M of a cell from l to r standard deviations, by Gauss-Legendre in panels of at most a quarter. */
+static void cell_of(double l, double r, double *b, double *m)
+{
+    const double nodes[] = {0.1834346424956498, 0.5255324099163290, 0.7966664774136267, 0.9602898564975363};
+    const double weights[] = {0.3626837833783620, 0.3137066458778873, 0.2223810344533745, 0.1012285362903763};
+    const int panels = (int)(4.0 * (r - l)) + 1;
+    const double half = 0.5 * (r - l) / panels;
+    *b = *m = 0.0;
+    for (int i = 0; i < 8 * panels; i++) {
+        const int node = i % 8 / 2;
+        const double z = half * (2 * (i / 8) + 1 + (i % 2 ? nodes[node] : -nodes[node])); /* from l on */
+        const double mass = half * weights[node] * 0.5 * erfc((l + z) / sqrt(2.0));
+        *b += mass;
+        *m += 2.0 * z * mass;
+    }
+}
+
+/* The sums of lbnn_piecewise_cells over the pieces of one side, in float64, and what float32 may be off. */
+typedef struct {
+    double first, first_error, second, second_error;
+} side_of;
+
+static side_of piecewise_side(double e, double sigma, const fuzz_pieces *p, int left)
+{
+    const double sign = left ? -1.0 : 1.0;
+    side_of out = {0.0, 0.0, 0.0, 0.0};
+    double height = 0.0, size = 0.0, at = 0.0;
+    for (int i = 0; i <= p->kinks && at < 12.0; i++) {
+        const float *piece = p->table + LBNN_PIECE * (left ? p->kinks - i : i);
+        const double slope = sign * (double)piece[1], ahead = sign * ((double)piece[left ? 0 : LBNN_PIECE] - e);
+        const double whole = (double)piece[LBNN_PIECE] - (double)piece[0];
+        const double d = ahead > 0.0 ? fmin(ahead, whole) : 0.0, w = fmin(d / sigma, 12.0);
+        double b, m;
+        if (d <= 0.0) {
+            continue;
+        }
+        cell_of(at, at + w, &b, &m);
+        const double relative = 10.0 * tail_error(at + fmin(w, 1.0));
+        out.first += slope * sigma * b;
+        out.first_error += relative * fabs(slope) * sigma * b;
+        out.second += slope * sigma * (2.0 * height * b + slope * sigma * m);
+        out.second_error += relative * fabs(slope) * sigma * (2.0 * size * b + fabs(slope) * sigma * m);
+        height += slope * d;
+        size += fabs(slope) * d;
+        at += d / sigma;
+    }
+    return out;
+}
+
+static moments piecewise_of(float e, float v, const fuzz_pieces *p)
+{
+    moments out = {real_unknown(!is_finite(e)), real_unknown(!is_finite(v))};
+    if (is_finite(e) && is_finite(v) && v >= 0.0f) {
+        int own = 0;
+        while (own < p->kinks && p->table[LBNN_PIECE * (own + 1)] < e) {
+            own++;
+        }
+        const float *piece = p->table + LBNN_PIECE * own;
+        const double line = (double)piece[3] + (double)piece[1] * ((double)e - (double)piece[2]);
+        const double rounding = 4.0 * REAL_UNIT * (fabs((double)piece[3]) + fabs(line));
+        const side_of nothing = {0.0, 0.0, 0.0, 0.0};
+        const double sigma = sqrt((double)v);
+        const side_of right = v > 0.0f ? piecewise_side((double)e, sigma, p, 0) : nothing;
+        const side_of left = v > 0.0f ? piecewise_side((double)e, sigma, p, 1) : nothing;
+        const double first = right.first + left.first, moved = right.first_error + left.first_error;
+        const double second = right.second + left.second, spread = right.second_error + left.second_error;
+        const int large = fabs((double)e) > 1e37 || v > 1e37f; /* three times that is not far from where floats end */
+        const real mean = {line + first, rounding + moved + 1e-30 * sigma + 4.0 * REAL_LEAST, large, 0};
+        const real var = {fmax(second - first * first, 0.0),
+                          spread + 2.0 * fabs(first) * moved + 1e-30 * (double)v + 16.0 * REAL_LEAST, large, 0};
+        out.mean = mean;
+        out.var = var;
+    }
+    return out;
+}
+
+static void fuzz_piecewise(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 20);
+    const fuzz_pieces p = any_pieces(f);
+    const float *e = fuzz_means(f, n), *v = fuzz_variances(f, n);
+    float *mean = fuzz_copy(f, e, n), *var = fuzz_copy(f, v, n);
+    lbnn_piecewise(mean, var, n, p.table, p.kinks);
+    for (int i = 0; i < n; i++) {
+        const moments want = piecewise_of(e[i], v[i], &p);
+        fuzz_mean(f, mean[i], want.mean);
+        fuzz_variance(f, var[i], want.var);
+    }
+}
+
+static void fuzz_piecewise_point(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 20);
+    const fuzz_pieces p = any_pieces(f);
+    const float *x = fuzz_means(f, n);
+    float *out = fuzz_copy(f, x, n);
+    lbnn_piecewise_point(out, n, p.table, p.kinks);
+    for (int i = 0; i < n; i++) {
+        fuzz_mean(f, out[i], piecewise_of(x[i], 0.0f, &p).mean);
+    }
+}
+
 /* ---- pointwise ------------------------------------------------------------------------------------- */
 
 static void fuzz_affine(fuzz *f)
@@ -948,6 +1083,8 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_leaky_relu_point", fuzz_leaky_relu_point},
     {"lbnn_abs", fuzz_abs},
     {"lbnn_abs_point", fuzz_abs_point},
+    {"lbnn_piecewise", fuzz_piecewise},
+    {"lbnn_piecewise_point", fuzz_piecewise_point},
     {"lbnn_lift", fuzz_lift},
     {"lbnn_linear", fuzz_linear},
     {"lbnn_linear_point", fuzz_linear_point},

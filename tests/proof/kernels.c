@@ -5,6 +5,7 @@
 #include "conv.c"
 #include "heads.c"
 #include "linear.c"
+#include "piecewise.c"
 #include "maxpool.c"
 #include "pointwise.c"
 #include "pool.c"

@@ -159,6 +159,28 @@ def relu(draw: Draw, shape: Shape) -> Arguments:
     return dict(clamp=draw.odd(draw.pick(clamps), 0.0, -1.0, float("nan")))
 
 
+def piecewise(draw: Draw, shape: Shape) -> Arguments:
+    """Functions that rise, that fall, and that do both, with pieces of very different lengths."""
+    gaps = [draw.pick([2.0, 0.5, 6.0, 0.01, 30.0]) for _ in range(draw.integer(0, 3))]
+    kinks = [sum(gaps[:i], start=draw.pick([0.0, -1.0, 0.3])) for i in range(len(gaps) + 1)]
+    slopes = [draw.pick([0.0, 1.0, 0.1, -0.5, 2.0]) for _ in range(len(kinks) + 1)]
+    wrong = [*kinks, kinks[-1]], [float("nan")], []
+    return dict(kinks=draw.odd(kinks, *wrong), slopes=draw.odd(slopes, [1.0]), value=draw.pick([0.0, 1.0, -3.0]))
+
+
+def hardtanh(draw: Draw, shape: Shape) -> Arguments:
+    return dict(min_val=draw.pick([-1.0, 0.0, -0.1]), max_val=draw.odd(draw.pick([1.0, 6.0]), -2.0, float("nan")))
+
+
+def clamp(draw: Draw, shape: Shape) -> Arguments:
+    ends = draw.pick([(None, 1.0), (-0.5, None), (-0.5, 2.0), (0.0, 0.3)])
+    return dict(min=draw.odd(ends[0], 3.0), max=draw.odd(ends[1], float("nan")))
+
+
+def prelu(draw: Draw, shape: Shape) -> Arguments:
+    return dict(slope=draw.odd(draw.pick([0.25, -0.7, 1.8, 0.0, 1.0]), float("nan")))
+
+
 def batch_norm(draw: Draw, shape: Shape) -> Arguments:
     return dict(
         num_features=draw.odd(shape[0], shape[0] + 1, 0, -1),
@@ -232,6 +254,12 @@ LAYERS: dict[str, Maker] = {
     "LeakyReLU": leaky_relu,
     "ReLU": relu,
     "Abs": plain,
+    "Piecewise": piecewise,
+    "Hardtanh": hardtanh,
+    "Hardsigmoid": plain,
+    "ReLU6": plain,
+    "Clamp": clamp,
+    "PReLU": prelu,
     "Sigmoid": plain,
     "Tanh": plain,
     "SiLU": plain,

@@ -94,3 +94,38 @@ def quadrature_moments(function: Any, mean: float, var: float, breaks: list[floa
     values = function(points)
     first = float(density @ values)
     return first, float(density @ (values - first) ** 2)
+
+
+def piecewise_moments(mean: Any, var: Any, kinks: Any, slopes: Any, value: Any) -> tuple[Any, Any]:
+    """Mean and variance of a continuous piecewise-linear function of a ~ N(mean, var), with 120 digits.
+
+    Partial moments of the density by erfc, piece by piece; the digits are for what cancels where sigma is 1e15 times as
+    large as the pieces.
+    """
+    with mp.workdps(120):
+        mean, var, value = mp.mpf(mean), mp.mpf(var), mp.mpf(value)
+        kinks, slopes = [mp.mpf(kink) for kink in kinks], [mp.mpf(slope) for slope in slopes]
+        values = [value]
+        for slope, (a, b) in zip(slopes[1:-1], pairwise(kinks), strict=True):
+            values.append(values[-1] + slope * (b - a))
+        lines = [(values[max(i - 1, 0)] - slope * kinks[max(i - 1, 0)], slope) for i, slope in enumerate(slopes)]
+        if var == 0:
+            shift, slope = lines[sum(kink <= mean for kink in kinks)]
+            return shift + slope * mean, mp.mpf(0)
+        ends = [_partial(mean, mp.sqrt(var), kink) for kink in kinks]
+        parts = pairwise([(0, 0, 0), *ends, (1, mean, mean**2 + var)])
+        masses = [[b - a for a, b in zip(*pair, strict=True)] for pair in parts]
+        first = sum(c * m[0] + b * m[1] for (c, b), m in zip(lines, masses, strict=True))
+        second = sum(c * c * m[0] + 2 * c * b * m[1] + b * b * m[2] for (c, b), m in zip(lines, masses, strict=True))
+        return first, second - first**2
+
+
+def _partial(mean: Any, sigma: Any, place: Any) -> tuple[Any, Any, Any]:
+    """Probability, first and second moment of the density below a place."""
+    z = (place - mean) / sigma
+    below, density = mp.erfc(-z / mp.sqrt(2)) / 2, mp.npdf(z)
+    return (
+        below,
+        mean * below - sigma * density,
+        (mean**2 + sigma**2) * below - sigma * (mean + place) * density,
+    )

@@ -45,6 +45,17 @@ def _relu(draw: Draw, shape: Shape) -> Arguments:
     return dict(inplace=draw.flag())
 
 
+def _prelu(draw: Draw, shape: Shape) -> Arguments:
+    """One slope; one for each channel is refused."""
+    return dict(num_parameters=draw.odd(1, shape[0] + 1), init=draw.pick([0.25, -0.5, 1.5]))
+
+
+def _threshold(draw: Draw, shape: Shape) -> Arguments:
+    """Without a jump; with one it is refused."""
+    place = draw.pick([0.0, 0.5])
+    return dict(threshold=place, value=draw.odd(place, place + 1.0))
+
+
 def _dropout(draw: Draw, shape: Shape) -> Arguments:
     return dict(p=draw.pick([0.1, 0.5]))
 
@@ -80,6 +91,11 @@ TORCH_LAYERS: dict[str, Maker] = {
     "BatchNorm2d": _batch_norm,
     "LeakyReLU": _leaky_relu,
     "ReLU": _relu,
+    "ReLU6": _relu,
+    "Hardtanh": _like("Hardtanh"),
+    "Hardsigmoid": _relu,
+    "PReLU": _prelu,
+    "Threshold": _threshold,
     "Flatten": _flatten,
     "Identity": _plain,
     "Dropout": _dropout,

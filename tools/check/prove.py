@@ -42,7 +42,7 @@ SCALAR = {"lbnn_abs", "lbnn_leaky_relu", "lbnn_leaky_relu_clamped"}
 # probabilities and their sum, matches of max pools that between a difference and a sum: no interval holds them.
 NOT_FINITE = {
     *("lbnn_leaky_relu_clamped", "lbnn_softmax", "lbnn_softmax_fast", "lbnn_sigmoid"),
-    *("lbnn_max_pool", "lbnn_max_pool_2x2", "lbnn_smooth", "lbnn_smooth_point"),
+    *("lbnn_max_pool", "lbnn_max_pool_2x2", "lbnn_piecewise", "lbnn_smooth", "lbnn_smooth_point"),
 }
 # Called for what is left of a block, of which LBNN_OPTIMIZE_SIZE leaves nothing (LBNN_WHOLE_BLOCKS).
 DEAD = {("lbnn_conv_pixel_one", "size"), ("lbnn_linear_one", "size"), ("lbnn_sum_run", "size")}
@@ -166,8 +166,8 @@ def never_analysed(proofs: list[Proof]) -> set[str]:
 
 def _functions_of_heads() -> set[str]:
     """Of heads and smooth activations: analysed in the first build alone."""
-    text = "".join((RUNTIME / header).read_text() for header in ("lbnn_heads.h", "lbnn_smooth.h"))
-    return set(re.findall(r"^LBNN_(?:INLINE|KERNEL) .*?\b(lbnn_\w+)\(", text, re.MULTILINE))
+    text = "".join((RUNTIME / header).read_text() for header in ("lbnn_heads.h", "lbnn_piecewise.h", "lbnn_smooth.h"))
+    return set(re.findall(r"^LBNN_(?:INLINE|KERNEL|DEFAULT_KERNEL) .*?\b(lbnn_\w+)\(", text, re.MULTILINE))
 
 
 def _scalar(proofs: list[Proof]) -> set[str]:

@@ -17,6 +17,7 @@ from lbnn.base.arrays import Floats
 from lbnn.base.moments import Moments
 from lbnn.exporters.c import literals, names
 from lbnn.exporters.c.pack import PACK, PAD, least_pad, pack_weights
+from lbnn.exporters.c.pieces import emit_piecewise
 from lbnn.exporters.c.program import Call, Emission, Lines, Row, call
 from lbnn.exporters.c.shapes import (
     ConvShape,
@@ -261,6 +262,7 @@ ROWS: Mapping[str, Row] = {
     "leaky_relu": Row("lbnn_activation.h", _both("lbnn_leaky_relu"), _pointwise),
     "leaky_relu_clamped": Row("lbnn_activation.h", ("lbnn_leaky_relu_clamped",), _pointwise),
     "abs": Row("lbnn_activation.h", _both("lbnn_abs"), _pointwise),
+    "piecewise": Row("lbnn_piecewise.h", _both("lbnn_piecewise"), emit_piecewise),
     "smooth": Row("lbnn_smooth.h", _both("lbnn_smooth"), _smooth),
     "affine": Row("lbnn_pointwise.h", _both("lbnn_affine"), _affine),
     "add": Row("lbnn_pointwise.h", tuple(_SUMS.values()), _sum),

@@ -53,6 +53,8 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_max_pool_2x2_point": (358, 112),
     "lbnn_max_pool_point": (420, 128),
     "lbnn_pad": (156, 48),
+    "lbnn_piecewise": (3112, 344),
+    "lbnn_piecewise_point": (100, 40),
     "lbnn_ring_mean": (154, 48),
     "lbnn_ring_put": (92, 40),
     "lbnn_ring_read": (126, 48),

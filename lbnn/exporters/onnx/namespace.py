@@ -16,7 +16,7 @@ from lbnn.base.arrays import Array
 from lbnn.exporters.onnx.symbols import BATCH, Extents, Recorder, Symbol, broadcast
 from lbnn.graph.reference import outer_product
 from lbnn.ops import AxisFactors, ConvGeometry, Shape, TailRow, Window
-from lbnn.ops.tail import TAIL_NODES, TAIL_WEIGHTS
+from lbnn.ops.tail import NARROW_FLOAT32, TAIL_NODES, TAIL_WEIGHTS
 
 TINY = 1e-30
 """Far below the square root of the smallest float32: keeps 0/0 from arising and changes no other quotient."""
@@ -141,6 +141,17 @@ class OnnxNamespace:
         """The larger one."""
         name = self.recorder.node("Max", [x.tensor(), self.recorder.constant(bound)])
         return replace(x, name=name, factor=1.0, low=max(x.low, bound))
+
+    def between(self, x: Symbol, low: float, high: float) -> Symbol:
+        """x between two numbers."""
+        if np.inf in (high, -low):
+            return self.maximum(x, low) if high == np.inf else self.minimum(x, high)
+        operands = [x.tensor(), self.recorder.constant(low), self.recorder.constant(high)]
+        return replace(x, name=self.recorder.node("Clip", operands), factor=1.0, low=min(max(x.low, low), high))
+
+    def narrow(self, x: Symbol) -> float:
+        """Of float32."""
+        return NARROW_FLOAT32
 
     def exp(self, x: Symbol) -> Symbol:
         """Exponential."""
