@@ -23,9 +23,9 @@ order = torch.randperm(len(labels))
 x, y = pixels.float().view(-1, 1, 8, 8)[order] / 16, labels[order]
 train, test = slice(0, 1_300), slice(1_300, None)
 plain = nn.Sequential(
-    nn.Conv2d(1, 6, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-    nn.Conv2d(6, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-    nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 10), nn.Softmax(dim=1),
+    nn.Conv2d(1, 6, 3, padding=1), nn.ReLU6(), nn.MaxPool2d(2),
+    nn.Conv2d(6, 16, 3, padding=1), nn.ReLU6(), nn.MaxPool2d(2), nn.Flatten(),
+    nn.Linear(64, 48), nn.ReLU6(), nn.Linear(48, 10), nn.Softmax(dim=1),
 )  # fmt: skip
 optimizer = torch.optim.Adam(plain.parameters(), lr=0.004)
 for _ in range(20):

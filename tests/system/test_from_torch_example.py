@@ -15,7 +15,7 @@ FOLDER = ROOT / "examples" / "from_torch"
 def test_it_is_under_sixty_lines_and_uses_what_people_have():
     text = (FOLDER / "lenet.py").read_text()
     assert len(text.splitlines()) < 60
-    assert all(layer in text for layer in ("nn.MaxPool2d", "nn.ReLU", "nn.Softmax", "lbnn.from_torch"))
+    assert all(layer in text for layer in ("nn.MaxPool2d", "nn.ReLU6", "nn.Softmax", "lbnn.from_torch"))
 
 
 def test_a_plain_lenet_becomes_bayesian_and_classifies_with_entropy_on_an_emulated_core(tmp_path):
