@@ -54,8 +54,10 @@ LBNN_INLINE lbnn_moments lbnn_larger(lbnn_moments one, lbnn_moments other, lbnn_
     out.var = own + 0.0f * square;
     if (lbnn_lanes_worth(inside)) {
         const lbnn_lanes nothing = lbnn_lanes_fill(0.0f); /* other lanes may hold a NaN */
-        const lbnn_lanes within = lbnn_lanes_select(inside, size, nothing);
-        const lbnn_tail_moments tail = lbnn_tail(within / lbnn_lanes_select(inside, width, lbnn_lanes_fill(1.0f)), c);
+        /* |x| and its bound change nothing inside: they show a proof that the exponential is within its range. */
+        const lbnn_lanes x = lbnn_lanes_select(inside, size, nothing)
+                             / lbnn_lanes_select(inside, width, lbnn_lanes_fill(1.0f));
+        const lbnn_tail_moments tail = lbnn_tail(lbnn_lanes_at_most(lbnn_lanes_abs(x), LBNN_TAIL_MAX), c);
         const lbnn_lanes factor = lbnn_lanes_fill(LBNN_TAIL_FACTOR);
         const lbnn_lanes scale = lbnn_lanes_select(inside, factor, nothing) * tail.scale;
         const lbnn_lanes i1 = scale * tail.i1;

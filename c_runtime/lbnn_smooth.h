@@ -39,18 +39,12 @@ typedef struct {
     lbnn_lanes value, slope;
 } lbnn_curve;
 
-/* The smaller of both; the second where the first is NaN. */
-LBNN_INLINE lbnn_lanes lbnn_smooth_least(lbnn_lanes x, lbnn_lanes y)
-{
-    return lbnn_lanes_select(lbnn_lanes_less(x, y), x, y);
-}
-
 /* e^-x for x >= 0, and 0 where floats end */
 LBNN_INLINE lbnn_lanes lbnn_smooth_exp(lbnn_lanes x)
 {
     const lbnn_lanes zero = lbnn_lanes_fill(0.0f);
     const lbnn_mask inside = lbnn_lanes_less(x, lbnn_lanes_fill(87.0f));
-    const lbnn_lanes within = lbnn_lanes_select(inside, x, zero);
+    const lbnn_lanes within = lbnn_lanes_at_most(x, 87.0f);
 #ifdef LBNN_USE_LIBM
     return lbnn_lanes_select(inside, lbnn_exp(-within), zero);
 #else
@@ -79,7 +73,7 @@ LBNN_INLINE lbnn_curve lbnn_smooth_gelu(lbnn_lanes x, lbnn_tail_odd c)
     const lbnn_lanes zero = lbnn_lanes_fill(0.0f);
     const lbnn_lanes size = lbnn_lanes_abs(x);
     const lbnn_mask inside = lbnn_lanes_less(size, lbnn_lanes_fill(LBNN_SMOOTH_FAR));
-    const lbnn_lanes within = lbnn_lanes_select(inside, size, zero);
+    const lbnn_lanes within = lbnn_lanes_at_most(size, LBNN_SMOOTH_FAR);
     const lbnn_tail_moments tail = lbnn_tail(within, c);
     const lbnn_lanes scale = lbnn_lanes_select(inside, lbnn_lanes_fill(LBNN_TAIL_FACTOR), zero) * tail.scale;
     const lbnn_lanes q = scale * tail.q;
@@ -109,7 +103,7 @@ LBNN_INLINE lbnn_curve lbnn_smooth_curve(lbnn_lanes x, int function, lbnn_tail_o
     lbnn_lanes w = function == LBNN_TANH ? 2.0f * size : size;
     lbnn_lanes rate = zero;
     if (function == LBNN_GELU_TANH) {
-        const lbnn_lanes near = lbnn_smooth_least(size, lbnn_lanes_fill(LBNN_SMOOTH_FAR));
+        const lbnn_lanes near = lbnn_lanes_at_most(size, LBNN_SMOOTH_FAR);
         const lbnn_lanes square = near * near;
         w = near * (LBNN_GELU_A + LBNN_GELU_B * square);
         rate = LBNN_GELU_A + 3.0f * LBNN_GELU_B * square;
@@ -243,7 +237,7 @@ LBNN_INLINE lbnn_smooth_rest lbnn_smooth_points(lbnn_lanes away, lbnn_lanes sigm
         y += table[LBNN_SMOOTH_STEP];
         if (lbnn_lanes_worth(inside)) {
             const lbnn_lanes zero = lbnn_lanes_fill(0.0f);
-            const lbnn_lanes density = lbnn_exp2(lbnn_lanes_select(inside, power, zero));
+            const lbnn_lanes density = lbnn_exp2(lbnn_lanes_at_most(power, 115.0f));
             const lbnn_lanes here = lbnn_lanes_select(inside, share, zero) * density;
             const lbnn_lanes part = lbnn_smooth_seen(row, left) * here;
             rest.first = rest.first + part;
@@ -263,7 +257,7 @@ LBNN_INLINE lbnn_smooth_rest lbnn_smooth_beyond(lbnn_lanes away, lbnn_lanes sigm
     const lbnn_lanes zero = lbnn_lanes_fill(0.0f);
     const lbnn_lanes d = (away + table[LBNN_SMOOTH_END]) / sigma;
     const lbnn_mask inside = lbnn_lanes_less(d, lbnn_lanes_fill(LBNN_SMOOTH_FAR));
-    const lbnn_lanes within = lbnn_lanes_select(inside, d, zero);
+    const lbnn_lanes within = lbnn_lanes_at_least(lbnn_lanes_at_most(d, LBNN_SMOOTH_FAR), 0.0f);
     const lbnn_tail_moments tail = lbnn_tail(within, c);
     const lbnn_lanes scale = lbnn_lanes_select(inside, lbnn_lanes_fill(LBNN_TAIL_FACTOR), zero) * tail.scale;
     const lbnn_lanes q = scale * tail.q;

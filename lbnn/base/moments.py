@@ -91,8 +91,17 @@ class Moments(NamedTuple, Generic[Part]):
         return self.__mul__(0) if other is self else self.__add__((-1) * other)
 
     def __mul__(self, scale: Any) -> Moments[Any]:
-        """A known multiple: the variance grows with the square."""
+        """A known multiple, whose variance grows with the square, or the product with independent Moments."""
+        if isinstance(scale, Moments):
+            return self._product(scale)
         return Moments(self.mean * scale, self.var * (scale * scale)) if _is_value(scale) else NotImplemented
+
+    def _product(self, other: Moments[Any]) -> Moments[Any]:
+        if self is other:
+            raise LbnnError("a random value times itself is no product of independent values; use a layer")
+        m: Any = self.mean
+        v, n, w = self.var, other.mean, other.var
+        return Moments(m * n, v * (w + n * n) + w * (m * m))
 
     def __truediv__(self, divisor: Any) -> Moments[Any]:
         return self.__mul__(1 / divisor)

@@ -21,26 +21,32 @@ RELATIVE_SIGMA = 0.1
 
 
 def from_torch(
-    module: nn.Module, sigma: float | None = None, correlated: bool = False, pool_first: bool = True
+    module: nn.Module,
+    sigma: float | None = None,
+    correlated: bool = False,
+    pool_first: bool = True,
+    dropout: str = "drop",
 ) -> nn.Module:
     """A copy of a torch network in which each layer is its lbnn counterpart, the weights as means.
 
     Every weight starts with the standard deviation `sigma`; without it, with a tenth of the root mean square of its
     layer's weights. With `correlated` average pools take their elements as rising and falling together. With
     `pool_first` a max pool comes before the activation that it follows in a `Sequential`: the plain network is the
-    same. Dropout goes: the weights' variance takes its place. The network's own `forward` stays as it is and must call
-    layers, not functions such as `torch.relu`.
+    same. Dropout goes: the weights' variance takes its place; with `dropout="keep"` it stays on, as `lbnn.nn.Dropout`.
+    The network's own `forward` stays as it is and must call layers, not functions such as `torch.relu`.
     """
+    if dropout not in ("drop", "keep"):
+        raise LbnnError(f"dropout must be 'drop' or 'keep', got {dropout!r}")
     copied = copy.deepcopy(module)
-    converted = Converter(sigma, correlated).convert(copied, "")
+    converted = Converter(sigma, correlated, dropout == "keep").convert(copied, "")
     return put_pools_first(converted) if pool_first else converted
 
 
 class Converter:
     """Replaces layers; one that is used twice is replaced once."""
 
-    def __init__(self, sigma: float | None, correlated: bool) -> None:
-        self.sigma, self.correlated = sigma, correlated
+    def __init__(self, sigma: float | None, correlated: bool, keep_dropout: bool = False) -> None:
+        self.sigma, self.correlated, self.keep_dropout = sigma, correlated, keep_dropout
         self.done: dict[nn.Module, nn.Module] = {}
 
     def convert(self, module: nn.Module, path: str) -> nn.Module:
@@ -60,7 +66,7 @@ class Converter:
         known = COUNTERPARTS.get(type(module))
         if known is not None:
             try:
-                return self._choices(known(module, self.sigma)).train(module.training)
+                return self._chosen(module, known).train(module.training)
             except LbnnError as error:
                 raise LbnnError(f"module {path!r} (torch.nn.{type(module).__name__}): {error}") from None
         if type(module).__module__.startswith("torch.nn.") and not isinstance(module, CONTAINERS):
@@ -70,19 +76,23 @@ class Converter:
                 module._modules[name] = self.convert(child, f"{path}.{name}" if path else name)
         return module
 
-    def _choices(self, layer: nn.Module) -> nn.Module:
-        """What torch's layers leave open."""
+    def _chosen(self, module: nn.Module, known: Callable[[Any, float | None], nn.Module]) -> nn.Module:
+        """The counterpart, with what torch's layers leave open."""
+        if self.keep_dropout and isinstance(module, DROPOUTS) and module.p > 0.0:
+            return bnn.Dropout(module.p)
+        layer = known(module, self.sigma)
         if isinstance(layer, AveragePool):
             layer.correlated = self.correlated
         return layer
 
 
+DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d)
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 ALTERNATIVES = {
     "Pool": "use AvgPool or MaxPool of one or two axes instead and train again",
     "Norm": "use BatchNorm1d or BatchNorm2d instead and train again",
-    "Softmax": "leave it out and use the network's moments before it",
+    "Softm": "end in Softmax(1), which becomes lbnn.nn.SoftmaxHead, or leave it out and use the moments before it",
     "shrink": "use lbnn.nn.Piecewise((-l, l), (1, 0, 1)), which does not jump, instead and train again",
     "LU": "use LeakyReLU or ReLU instead and train again",
     "": "see lbnn.nn for the layers that there are",

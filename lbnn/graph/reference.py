@@ -59,6 +59,10 @@ class NumpyNamespace:
         """A number around."""
         return np.pad(x, ((0, 0), (0, 0), *padding), constant_values=value)
 
+    def repeat(self, x: Array, factors: Shape) -> Array:
+        """Copies along the spatial axes."""
+        return reduce(lambda out, axis: np.repeat(out, factors[axis], axis + 2), range(len(factors)), x)
+
     def sqrt(self, x: Array) -> Array:
         """Square root."""
         return np.sqrt(x)

@@ -1,4 +1,4 @@
-"""What float32 may lose in operators that pool or copy elements which rise and fall together."""
+"""What float32 may lose in pools of elements that rise and fall together, and in dropout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lbnn.base.arrays import Array
 from lbnn.base.moments import Moments
 from lbnn.graph import Node
 from lbnn.graph.reference import NUMPY
-from lbnn.graph.rounding_parts import LEAST, UNIT, Signal32, growth
+from lbnn.graph.rounding_parts import LEAST, UNIT, Signal32, growth, mean_part
 
 
 def pooled_together(
@@ -27,3 +27,12 @@ def pooled_together(
     mean = above.mean + UNIT * (1.0 + factor) * sizes.mean + 2.0 * LEAST * (sizes.mean > 0)
     inherited = np.maximum(above.var - out.var, out.var - below.var)
     return Moments(mean, inherited + UNIT * (6.0 + 2.0 * factor) * above.var + 2.0 * LEAST * (out.var > 0))
+
+
+def dropped(node: Node, inputs: Sequence[Signal32], errors: Sequence[Signal32], out: Moments[Array]) -> Moments[Array]:
+    """The mean stays; its error counts in the noise that multiplies it."""
+    p, mean, error = node.attrs["p"], np.abs(mean_part(inputs[0])), mean_part(errors[0])
+    var = (2.0 * mean + error) * error * (p / (1.0 - p)) + 6.0 * UNIT * out.var + 3.0 * LEAST * (out.var > 0)
+    if isinstance(errors[0], Moments):
+        var = var + errors[0].var / (1.0 - p)
+    return Moments(error, var)

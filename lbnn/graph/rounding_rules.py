@@ -15,9 +15,10 @@ from lbnn.graph import rounding_smooth as smooth
 from lbnn.graph import rounding_tails as tails
 from lbnn.graph.reference import NUMPY
 from lbnn.graph.rounding_max_pool import max_pool_error, max_pool_point_error
-from lbnn.graph.rounding_moved import pooled_together
+from lbnn.graph.rounding_moved import dropped, pooled_together
 from lbnn.graph.rounding_parts import LEAST, UNIT, ErrorRule, Signal32, both_errors, each_part, growth, mean_part
 from lbnn.graph.rounding_piecewise import piecewise_error, piecewise_point_error
+from lbnn.graph.rounding_product import product_error
 from lbnn.ops import ConvGeometry
 from lbnn.ops.affine import batch_norm_affine
 
@@ -135,6 +136,8 @@ RULES: dict[str, ErrorRule] = {
     "avg_pool": _pooled,
     "max_pool": max_pool_error,
     "max_pool_point": max_pool_point_error,
+    "multiply": product_error,
+    "multiply_known": product_error,
     "avg_pool_point": _pooled,
     "avg_pool_correlated": pooled_together,
     "leaky_relu": tails.leaky_relu_error,
@@ -153,6 +156,9 @@ RULES: dict[str, ErrorRule] = {
     "concat": _moved,
     "flatten": _moved,
     "pad": _moved,
+    "upsample": _moved,
+    "dropout": dropped,
+    "dropout_point": dropped,
     "lift": _moved,
     "constant": _constant,
     "variance_head": _variance_head,

@@ -20,6 +20,8 @@ from lbnn.graph.graph import INPUT, Graph, GraphBuilder, Node, Param
 
 COLUMNWISE = ("affine", "lift", "variance_head")
 """Operators beside pointwise ones that compute a column from the same column alone."""
+POINTWISE = ("pointwise", "clamped", "smooth")
+"""The kinds of operators that treat each element alone."""
 JOINING = ("add", "concat", "multiply")
 """Operators that compute a column from the same column of several values."""
 
@@ -143,7 +145,7 @@ class _Streaming:
             self._flatten(node)
         elif general in JOINING and all(name in self.tracks for name in node.inputs):
             self._join(node)
-        elif general in COLUMNWISE or ops.find(node.op).kind in ("pointwise", "clamped"):
+        elif general in COLUMNWISE or ops.find(node.op).kind in POINTWISE:
             track = self._unpadded(node, node.inputs[0])
             self._column(node, [track.name], track.tick)
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,33 +26,37 @@ def calibrate_network(
     network: Network, table: Table, out: Path, level: float, false_alarms: float, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Writes the network with its temperature inside, and the constants that hold with it."""
+    if _divider(network) is not None:
+        divide_logits(network, 1.0)  # what an earlier calibration found is forgotten
     predicted, seen = predict_in_parts(network, torch.from_numpy(table.x)), torch.from_numpy(table.labels)
     assert network.head is not None
     found = calibrate_classes(predicted, seen, network.head.head, level, false_alarms)
     told = [*table.notes, *_lines(found, mean_set_size(predicted, found, network.head))]
-    found = replace(found, temperature=divide_logits(network, found.temperature))
+    divide_logits(network, found.temperature)
     kept = {key: value for key, value in network.metadata.items() if key != CLASS_KEY}
     written = save(network, out, metadata={**kept, **found.as_metadata()})
     say("\n".join([*told, str(written)]))
     return {**found.as_dict(), "likely_coverage": list(likely_coverage(found.rows, level)), "file": str(written)}
 
 
-def divide_logits(network: Network, temperature: float) -> float:
-    """By a layer behind the others, which every export merges into the weights; one that is there already is used.
+def divide_logits(network: Network, temperature: float) -> None:
+    """By a layer behind the others, which every export merges into the weights; one that is there already is used."""
+    layer = _divider(network)
+    if layer is None:
+        names = {step.name for step in network.steps}
+        name = next(f"{STEP}{number or ''}" for number in range(len(names) + 1) if f"{STEP}{number or ''}" not in names)
+        layer = bnn.Affine(1.0)
+        network.layers.append(layer)
+        network.steps += (Step(name, len(network.layers) - 1, (network.output,)),)
+        network.output = name
+    layer.scale.fill_(1.0 / temperature)
 
-    Returns what the logits of the network without it are divided by.
-    """
+
+def _divider(network: Network) -> bnn.Affine | None:
+    """The layer that an earlier calibration has put there."""
     last = {step.name: step for step in network.steps}.get(network.output)
     layer = None if last is None else network.layers[last.layer]
-    if CLASS_KEY in network.metadata and isinstance(layer, bnn.Affine):
-        layer.scale /= temperature
-        return float(1.0 / layer.scale)
-    names = {step.name for step in network.steps}
-    name = next(f"{STEP}{number or ''}" for number in range(len(names) + 1) if f"{STEP}{number or ''}" not in names)
-    network.layers.append(bnn.Affine(1.0 / temperature))
-    network.steps += (Step(name, len(network.layers) - 1, (network.output,)),)
-    network.output = name
-    return temperature
+    return layer if CLASS_KEY in network.metadata and isinstance(layer, bnn.Affine) else None
 
 
 @torch.no_grad()

@@ -119,6 +119,8 @@ class Tracer:
     def layer(self, layer: Layer, inputs: Sequence[Any], name: str | None) -> Proxy:
         """Adds the node of a layer."""
         names, path = [self._name_of(x) for x in inputs], self._path_for(layer, name)
+        if layer.op == "multiply" and names[0] == names[1] and self.builder.values[names[0]].random:
+            self.refuse("a random value times itself is no product of independent values; use another layer")
         if layer.op != "add" or (form := self.sums.shared(names)) is None:
             return Proxy(self, self._node(layer, names, path))
         self.folded += [path] * (names[0] != names[1])
@@ -238,7 +240,7 @@ class Proxy(Recording):
 
     def __mul__(self, scale: Any) -> Proxy:
         if isinstance(scale, (Proxy, Moments)):
-            self.tracer.refuse("the product of two random values is not supported; multiply by known numbers")
+            return self.record_layer(bnn.Multiply(), (self, scale))
         return self._affine(scale, 0.0, "mul")
 
     def __truediv__(self, divisor: Any) -> Proxy:

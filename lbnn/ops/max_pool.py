@@ -62,7 +62,7 @@ def max_pool_point(
     xp: Namespace, x: Any, kernel_size: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
 ) -> Any:
     """The plain maximum of known values."""
-    spatial = tuple(x.shape[-len(kernel_size) :])
+    spatial = tuple(int(extent) for extent in x.shape[-len(kernel_size) :])
     pads, _ = _axes(spatial, kernel_size, stride, padding, dilation, ceil_mode)
     return xp.window_max(x, Window(kernel_size, stride, pads), dilation, LOWEST)
 
@@ -84,7 +84,7 @@ def tournament(
     round. Windows that overlap share what they have in common, so that a window of k takes about log2(k) matches.
     """
     rank = len(kernel_size)
-    spatial = tuple(parts[0].shape[-rank:])
+    spatial = tuple(int(extent) for extent in parts[0].shape[-rank:])
     pads, numbers = _axes(spatial, kernel_size, stride, padding, dilation, ceil_mode)
     if any(map(any, pads)):
         parts = tuple(xp.pad(part, pads, value) for part, value in zip(parts, outside, strict=True))

@@ -59,6 +59,9 @@ class Namespace(Protocol):
     def pad(self, x: Any, padding: tuple[tuple[int, int], ...], value: float = 0.0) -> Any:
         """Zeros, or another number, before and after each spatial axis."""
 
+    def repeat(self, x: Any, factors: Shape) -> Any:
+        """Each element so many times along each spatial axis, copies side by side."""
+
     def sqrt(self, x: Any) -> Any:
         """Square root of x >= 0, with gradient 0 at 0."""
 

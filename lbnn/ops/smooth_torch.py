@@ -18,6 +18,7 @@ from lbnn.base.moments import Moments
 from lbnn.ops.namespace import Namespace
 from lbnn.ops.smooth_functions import FUNCTIONS, Smooth
 from lbnn.ops.smooth_rule import MIXED, NODES, WEIGHTS, Grid, mixed, narrow_moments, wide_moments
+from lbnn.ops.traced import is_traced
 
 WIDE_TYPES = (torch.float32, torch.float64)
 
@@ -36,7 +37,8 @@ def _moments(xp: Namespace, x: Moments[Tensor], function: str, grid: Grid) -> Mo
     limit = grid.limit + grid.growth * torch.clamp(torch.abs(x.mean) - grid.near, min=0.0)
     ratio = x.var / limit
     small = Moments(x.mean, torch.where(ratio < MIXED, x.var, limit * MIXED))
-    narrow = Moments(*_Narrow.apply(xp, function, *small))  # type: ignore[no-untyped-call]
+    compute: Any = _Narrow.forward if is_traced() else _Narrow.apply
+    narrow = Moments(*compute(xp, function, *small))
     if not torch.compiler.is_compiling() and not _is_transformed() and not bool((ratio > 1.0).any()):
         return narrow
     share = torch.clamp((ratio - 1.0) / (MIXED - 1.0), 0.0, 1.0)
@@ -45,8 +47,8 @@ def _moments(xp: Namespace, x: Moments[Tensor], function: str, grid: Grid) -> Mo
 
 
 def _is_transformed() -> bool:
-    """Inside torch.func's grad and vmap, where a value can't be looked at."""
-    return torch._C._are_functorch_transforms_active()
+    """Inside torch.func's grad and vmap, where a value can't be looked at, or a trace, which would keep what it saw."""
+    return is_traced() or torch._C._are_functorch_transforms_active()
 
 
 class _Narrow(torch.autograd.Function):

@@ -80,6 +80,12 @@ class TorchNamespace:
         amounts = [amount for pair in reversed(padding) for amount in pair]
         return F.pad(x, amounts, value=value) if any(amounts) else x
 
+    def repeat(self, x: Tensor, factors: Shape) -> Tensor:
+        """Copies along the spatial axes."""
+        for axis, factor in enumerate(factors, start=2):
+            x = x.repeat_interleave(factor, axis)
+        return x
+
     def sqrt(self, x: Tensor) -> Tensor:
         """Square root with gradient 0 at 0: both branches of `where` must be finite."""
         positive = x > 0

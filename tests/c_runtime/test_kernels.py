@@ -641,6 +641,23 @@ def test_sums_also_in_place(kernels: Kernels) -> None:
     assert av.tolist() == var.tolist()
 
 
+@pytest.mark.parametrize("planes", [(4, 4), (1, 4), (4, 1)])
+def test_products_are_those_of_independent_values(kernels: Kernels, planes: tuple[int, int]) -> None:
+    shapes = [(3, plane) for plane in planes]
+    (e, d), (v, w) = ([random(*s, seed=i) for i, s in enumerate(shapes)], [positive(*s, seed=5) for s in shapes])
+    x, y, p, q = (part.astype(np.float64) for part in (e, d, v, w))
+    mean, var = empty(3, 4)
+    kernels("lbnn_multiply", e, v, d, w, mean, var, 3, 4, *planes)
+    np.testing.assert_allclose(mean, x * y, rtol=1e-6)
+    np.testing.assert_allclose(var, p * q + p * y**2 + q * x**2, rtol=1e-6)
+    kernels("lbnn_multiply_known", e, v, d, mean, var, 3, 4, *planes)
+    np.testing.assert_allclose(mean, x * y, rtol=1e-6)
+    np.testing.assert_allclose(var, p * y**2 + 0.0 * x, rtol=1e-6)
+    point = np.empty_like(mean)
+    kernels("lbnn_multiply_point", e, d, point, 3, 4, *planes)
+    assert point.tobytes() == mean.tobytes()
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_concat_along_any_axis(kernels: Kernels, axis: int) -> None:
     shapes = [[2, 3, 4], [2, 3, 4]]
@@ -951,6 +968,27 @@ def test_heads_give_probabilities_whatever_the_logits(kernels: Kernels) -> None:
 def test_the_largest_is_the_first_of_equal_ones(kernels: Kernels) -> None:
     for x, index in (([3.0], 0), ([1.0, 2.0, 2.0], 1), ([5.0, 2.0, 5.0], 0), ([-3.0, -2.0, -1.0], 2)):
         assert kernels("lbnn_largest", np.array(x, np.float32), len(x)) == index
+
+
+@pytest.mark.parametrize("factors", [(1, 1), (2, 3), (4, 1)], ids=str)
+def test_upsampling_copies_each_element(kernels: Kernels, factors: tuple[int, int]) -> None:
+    x = random(3, 4, 5)
+    expected = x.repeat(factors[0], axis=1).repeat(factors[1], axis=2)
+    out = np.full(expected.shape, np.nan, np.float32)
+    kernels("lbnn_upsample", x, out, 3, 4, 5, *factors)
+    assert out.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("p", [1e-6, 0.1, 0.5, 0.999])
+def test_dropout_has_the_moments_of_its_two_outcomes(kernels: Kernels, p: float) -> None:
+    e, v = 10.0 * random(33), positive(33)
+    mean, var, kept, noise = e.copy(), v.copy(), 1.0 / (1.0 - p), p / (1.0 - p)
+    kernels("lbnn_dropout", mean, var, 33, kept, noise)
+    second = (1.0 - p) * (v.astype(np.float64) + e.astype(np.float64) ** 2) / (1.0 - p) ** 2
+    assert_moments(mean, var, e, second - e.astype(np.float64) ** 2)
+    out_mean, out_var = empty(33)
+    kernels("lbnn_dropout_point", e, out_mean, out_var, 33, noise)
+    assert_moments(out_mean, out_var, e, noise * e.astype(np.float64) ** 2)
 
 
 @pytest.mark.parametrize("sigma", [1e-4, 0.1, 0.6, 1.0, 1.3, 3.0, 30.0])

@@ -164,7 +164,10 @@ def test_predict_tells_class_probabilities_and_entropies_of_each_row(run, work):
     ):
         assert word in out
     network = lbnn.load(work / "m.pt")
-    assert np.allclose(network(torch.tensor([[-40.0, 1.0]])).probability.detach().numpy(), p[-1:], atol=1e-6)
+    last = network(torch.tensor([[-40.0, 1.0]]))
+    assert np.allclose(last.probability.detach().numpy(), p[-1:], atol=1e-6)
+    assert float(rows[51]["epistemic"]) == pytest.approx(last.epistemic.item(), abs=1e-5)
+    assert abs(last.epistemic.item() - last.entropy.item()) > 1e-3
 
 
 def test_every_backend_tells_the_same(run, work):
@@ -201,11 +204,17 @@ def test_calibrate_puts_temperature_limit_and_sets_into_the_model(run, work):
         assert int(row["unsure"]) == (float(row["entropy"]) > found["unsure_entropy"])
 
 
-def test_calibrating_again_divides_by_the_whole_temperature(run, work):
+def test_calibrating_again_begins_with_the_networks_own_logits(run, work):
+    hot = lbnn.load(work / "m.pt")
+    hot.layers[-1].weight_mu.data *= 5  # so that the first temperature is not 1
+    lbnn.save(hot, "m.pt")
     first = json.loads(run("calibrate", "m.pt", "held.csv", "--json")[1])["temperature"]
     nodes = len(read_model(work / "m.pt").graph.nodes)
     second = json.loads(run("calibrate", "m.pt", "held.csv", "--json")[1])["temperature"]
-    assert second == pytest.approx(first, rel=0.1) and second != first
+    x = torch.randn(20, 2)
+    plain, cold = hot(x).logits.mean, lbnn.load(work / "m.pt")(x).logits.mean
+    torch.testing.assert_close(cold, plain / second, rtol=1e-5, atol=1e-6)
+    assert second == pytest.approx(first, rel=1e-4) and first > 1.5
     assert len(read_model(work / "m.pt").graph.nodes) == nodes
 
 
@@ -261,6 +270,18 @@ def test_the_c_decides_as_predict_does(run, work):
         assert line.split() == [row["class"], row["unsure"], str(sum(held)), *map(str, held)]
 
 
+def test_the_example_of_a_calibrated_model_is_clean_c_and_cpp_and_names_the_class(run, work):
+    run("calibrate", "m.pt", "held.csv")
+    run("export", "m.pt", "--target", "c", "-o", "c")
+    files, flags = ["m.c", "m_selftest.c", "example_main.c"], ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion"]
+    strict = [*flags, "-Wdouble-promotion", "-Werror", "-O1"]
+    subprocess.run(["g++", "-std=c++11", "-x", "c++", *strict, "-c", *files], cwd=work / "c", check=True)
+    subprocess.run(["gcc", "-std=c99", *strict, *files, "-lm", "-o", "run"], cwd=work / "c", check=True)
+    said = subprocess.run([work / "c/run"], capture_output=True, text=True, check=True).stdout
+    label = int(said.split("label ")[1].split(",")[0].split()[0])
+    assert f"that is {('clear', 'dull', 'rain')[label]}" in said and "90 % set of" in said
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -283,6 +304,7 @@ def test_what_can_not_be_done_is_one_line_and_status_2(run, work, words, message
 
 
 def test_labels_and_nameless_classes_are_predicted_too(run, work):
+    torch.manual_seed(0)
     lbnn.save(bnn.Sequential(bnn.Linear(2, 3), bnn.SigmoidHead()), "labels.pt", input_shape=(2,))
     lbnn.save(bnn.Sequential(bnn.Linear(2, 1), bnn.SigmoidHead()), "two.pt", input_shape=(2,))
     (work / "new.csv").write_text("a,b\n5,0\n1,2\n")
@@ -292,4 +314,5 @@ def test_labels_and_nameless_classes_are_predicted_too(run, work):
         assert list(rows[0]) == ["class", *columns, "entropy", "epistemic"]
         p = numbers(rows, *columns)
         assert [row["class"] for row in rows] == [str(k) for k in p.argmax(1)]
-    assert np.allclose(p.sum(1), 1)
+    held = lbnn.load("two.pt")(torch.tensor([[5.0, 0.0], [1.0, 2.0]])).probability.detach().numpy()[:, 0]
+    assert np.allclose(p.sum(1), 1) and np.allclose(p[:, 1], held, atol=1e-6) and abs(held[0] - 0.5) > 0.01

@@ -9,6 +9,7 @@ from torch import nn
 import lbnn
 from lbnn import LbnnError
 from lbnn import nn as bnn
+from lbnn.convert.from_torch import COUNTERPARTS
 from lbnn.model.trace import trace
 
 TINY = 1e-7
@@ -163,3 +164,8 @@ def test_a_softmax_at_the_end_becomes_a_head_with_the_same_probabilities(tmp_pat
         assert torch.allclose(converted(x).probability, plain(x), atol=1e-5)
     lbnn.save(converted, tmp_path / "model.pt", input_shape=(3,))
     assert lbnn.read_model(tmp_path / "model.pt").graph.head == "softmax"
+
+
+def test_every_layer_that_has_a_name_of_torchs_is_converted_from_it():
+    shared = [name for name in bnn.__all__ if isinstance(getattr(nn, name, None), type) and name != "Sequential"]
+    assert len(shared) > 10 and [name for name in shared if getattr(nn, name) not in COUNTERPARTS] == []

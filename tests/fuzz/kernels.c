@@ -5,6 +5,7 @@
 #include "lbnn_activation.h"
 #include "lbnn_conv.h"
 #include "lbnn_conv_small.h"
+#include "lbnn_dropout.h"
 #include "lbnn_heads.h"
 #include "lbnn_linear.h"
 #include "lbnn_piecewise.h"
@@ -12,6 +13,7 @@
 #include "lbnn_pool.h"
 #include "lbnn_stream.h"
 #include "lbnn_pool_correlated.h"
+#include "lbnn_upsample.h"
 #include "smooth.h"
 
 /* A kernel's results over its inputs, or beside them. */
@@ -779,6 +781,47 @@ static void fuzz_pad(fuzz *f)
     }
 }
 
+static void fuzz_upsample(fuzz *f)
+{
+    const int channels = fuzz_size(f, 1, 3), height = fuzz_size(f, 1, 4), width = fuzz_size(f, 1, 5);
+    const int rows = fuzz_size(f, 1, 3), columns = fuzz_size(f, 1, 3);
+    const float *in = fuzz_means(f, channels * height * width);
+    float *out = fuzz_output(f, channels * height * rows * width * columns);
+    lbnn_upsample(in, out, channels, height, width, rows, columns);
+    for (int i = 0; i < channels * height * rows; i++) {
+        for (int x = 0; x < width * columns; x++) {
+            fuzz_same(f, out++, in + i / rows * width + x / columns, 1);
+        }
+    }
+}
+
+static void fuzz_dropout(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 20);
+    const float *e = fuzz_means(f, n), *v = fuzz_variances(f, n);
+    const float noise = *fuzz_finite(f, 1), kept = 1.0f + noise;
+    float *mean = fuzz_copy(f, e, n), *var = fuzz_copy(f, v, n);
+    lbnn_dropout(mean, var, n, kept, noise);
+    fuzz_same(f, mean, e, n);
+    for (int i = 0; i < n && noise >= 0.0f && noise < 1e6f; i++) {
+        const real square = real_mul(real_of(e[i]), real_of(e[i]));
+        fuzz_variance(f, var[i], real_add(real_mul(real_of(kept), real_of(v[i])), real_mul(real_of(noise), square)));
+    }
+}
+
+static void fuzz_dropout_point(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 20), in_place = fuzz_size(f, 0, 1);
+    const float *x = fuzz_means(f, n);
+    const float noise = *fuzz_finite(f, 1);
+    float *mean = output_over(f, x, n, in_place), *var = fuzz_output(f, n);
+    lbnn_dropout_point(in_place ? mean : x, mean, var, n, noise);
+    fuzz_same(f, mean, x, n);
+    for (int i = 0; i < n && noise >= 0.0f && noise < 1e6f; i++) {
+        fuzz_variance(f, var[i], real_mul(real_of(noise), real_mul(real_of(x[i]), real_of(x[i]))));
+    }
+}
+
 static void fuzz_lift(fuzz *f)
 {
     const int n = fuzz_size(f, 0, 20);
@@ -1053,6 +1096,7 @@ static void fuzz_ring_mean(fuzz *f)
     ring_average(f, fuzz_size(f, 1, 2));
 }
 #include "maxpool.h"
+#include "product.h"
 
 const fuzz_target fuzz_kernels[] = {
     {"lbnn_add", fuzz_add},
@@ -1089,6 +1133,9 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_linear", fuzz_linear},
     {"lbnn_linear_point", fuzz_linear_point},
     {"lbnn_pad", fuzz_pad},
+    {"lbnn_dropout", fuzz_dropout},
+    {"lbnn_dropout_point", fuzz_dropout_point},
+    {"lbnn_upsample", fuzz_upsample},
     {"lbnn_due", fuzz_due},
     {"lbnn_ring_mean", fuzz_ring_mean},
     {"lbnn_ring_put", fuzz_ring_put},
@@ -1109,5 +1156,8 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_max_pool_2x2", fuzz_max_pool_2x2},
     {"lbnn_max_pool_2x2_point", fuzz_max_pool_2x2_point},
     {"lbnn_max_pool_point", fuzz_max_pool_point},
+    {"lbnn_multiply", fuzz_multiply},
+    {"lbnn_multiply_known", fuzz_multiply_known},
+    {"lbnn_multiply_point", fuzz_multiply_point},
     {0, 0},
 };

@@ -68,6 +68,11 @@ def test_a_pool_whose_windows_do_not_overlap_keeps_a_sum_and_another_the_columns
         assert [ring.kind for ring in found.rings.values()] == [kind]
 
 
+def test_a_pool_behind_zeros_keeps_its_columns():
+    (ring,) = stream(bnn.ZeroPad1d((1, 0)), bnn.AvgPool1d(3, stride=3)).rings.values()
+    assert ring == Ring("window", "input", Tick(1, 1), 2, 3)
+
+
 def test_a_pool_whose_elements_move_together_sums_the_roots_of_variances():
     for correlated in (False, True):
         pool = bnn.AvgPool1d(4, correlated=correlated)

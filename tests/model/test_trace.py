@@ -151,7 +151,7 @@ REFUSED = {
     "in-place method": (lambda self, x: x.add_(1), "x.add_ can't be traced"),
     "view": (lambda self, x: x.view(1, -1), "use x.flatten(1)"),
     "flatten of all": (lambda self, x: x.flatten(0), "use flatten(1)"),
-    "product": (lambda self, x: x * x, "product of two random values"),
+    "product": (lambda self, x: x * x, "a random value times itself"),
     "quotient": (lambda self, x: 1 / x, "division by a random value"),
     "function": (lambda self, x: torch.relu(x), "torch's relu has no moments; use a layer of lbnn.nn"),
     "dropout": (lambda self, x: nn.functional.dropout(x), "dropout that stays active"),

@@ -255,4 +255,4 @@ KINDS = ("multilinear", "correlated", "pointwise", "moments", "clamped", "tourna
 def test_every_operator_names_its_oracle_samples_and_point_form():
     for op in OPS.values():
         assert op.samples and op.kind in KINDS, op.name
-        assert op.point_inputs or op.arity == 0 or op.point_form or op.name == "shift", op.name
+        assert op.point_inputs or op.arity == 0 or op.point_form or op.is_mixed, op.name

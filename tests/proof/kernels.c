@@ -3,11 +3,13 @@
 
 #include "activation.c"
 #include "conv.c"
+#include "copies.c"
 #include "heads.c"
 #include "linear.c"
 #include "piecewise.c"
 #include "maxpool.c"
 #include "pointwise.c"
 #include "pool.c"
+#include "product.c"
 #include "smooth.c"
 #include "stream.c"

@@ -1,5 +1,4 @@
-/* Smooth activations: every function, with any numbers in the table. As in the heads, EVA sees no wrong access, but
- * leaves the range of an exponent open where NaN is shut out by a comparison. */
+/* Smooth activations: every function, with any numbers of some size in the table. */
 #include "lbnn_smooth.h"
 
 #define SMOOTH_COUNT 2
@@ -11,6 +10,7 @@ void prove_lbnn_smooth(void)
         table[i] = Frama_C_float_interval(-20.0f, 20.0f);
     }
     table[LBNN_SMOOTH_LIMIT] = Frama_C_float_interval(0.3f, 2.0f);
+    table[LBNN_SMOOTH_END] = Frama_C_float_interval(1.0f, 20.0f);
     table[LBNN_SMOOTH_GROWTH] = Frama_C_float_interval(0.0f, 0.5f);
     for (int function = LBNN_SIGMOID; function <= LBNN_GELU_TANH; function++) {
         float mean[SMOOTH_COUNT], var[SMOOTH_COUNT];

@@ -147,6 +147,20 @@ def _zero_pad(rank: int) -> Maker:
     return pad
 
 
+def _upsample(rank: int | None) -> Maker:
+    def copies(draw: Draw, shape: Shape) -> Arguments | None:
+        axes = len(shape) - 1
+        if axes < 1 or (rank is not None and axes != rank):
+            return None
+        return dict(scale_factor=draw.odd(draw.pick([1, 2, 3, draw.per_axis(axes, 1, 3)]), 0, 1.5))
+
+    return copies
+
+
+def dropout(draw: Draw, shape: Shape) -> Arguments:
+    return dict(p=draw.odd(draw.pick([0.5, 0.1, 0.9]), 0.0, 1.0, float("nan")))
+
+
 SLOPES = (0.01, 0.1, 0.0, 0.3, 0.5, 0.99, 1.0, 1e-4, 1e-9)
 
 
@@ -273,6 +287,9 @@ LAYERS: dict[str, Maker] = {
     "AdaptiveAvgPool2d": _global_pool(2),
     "ZeroPad1d": _zero_pad(1),
     "ZeroPad2d": _zero_pad(2),
+    "Upsample": _upsample(None),
+    "UpsamplingNearest2d": _upsample(2),
+    "Dropout": dropout,
     "BatchNorm": batch_norm,
     "BatchNorm1d": batch_norm,
     "BatchNorm2d": batch_norm,
@@ -283,7 +300,7 @@ LAYERS: dict[str, Maker] = {
     "Identity": plain,
     "Constant": constant,
 }
-"""The layers of one input. Add, Concat and Sequential are those of several: see network_choices."""
+"""The layers of one input. Add, Multiply, Concat and Sequential are those of several: see network_choices."""
 
 COMMON = ("LeakyReLU", "LeakyReLU", "Affine", "BatchNorm", "Linear")
 OFTEN = {

@@ -160,9 +160,9 @@ class Sketch:
         return self._sum(pair) if axis is None else self._cat(pair, axis)
 
     def _sum(self, pair: tuple[int, int]) -> None:
-        text = self.draw.pick(["{0} + {1}", "{0} - {1}", "Add"])
-        if text == "Add":
-            return self._several(Part("bnn.Add"), pair, self.shapes[-1])
+        text = self.draw.pick(["{0} + {1}", "{0} - {1}", "Add", "Add", "Multiply"])
+        if text in ("Add", "Multiply"):
+            return self._several(Part(f"bnn.{text}"), pair, self.shapes[-1])
         return self._append(Step(text, pair), self.shapes[-1])
 
     def _cat(self, pair: tuple[int, int], axis: int) -> None:

@@ -19,7 +19,7 @@ MOST_RANDOM = 9
 def draw(op: Op, sample: Sample, rng: np.random.Generator) -> tuple[list[Any], dict[str, Any]]:
     """Random inputs and parameters for a sample: Moments where the operator takes them, arrays elsewhere."""
     wants_point = [op.point_inputs] * len(sample.inputs)
-    if op.name == "shift":
+    if op.is_mixed:
         wants_point = [False, True]
     inputs = [
         rng.normal(size=shape) if point else _random_moments(shape, rng)

@@ -80,7 +80,7 @@ def strided(channels: int = 9) -> nn.Module:
     """Convolutions and pools that skip, overlap and leave gaps."""
     return bnn.Sequential(
         bnn.Conv1d(2, channels, 3, stride=2, padding=1), bnn.ReLU(), bnn.AvgPool1d(3, stride=2),
-        bnn.Conv1d(channels, 2, 2), bnn.Abs(), bnn.AvgPool1d(2, stride=3),
+        bnn.Conv1d(channels, 2, 2), bnn.Abs(), bnn.AvgPool1d(2, stride=3), bnn.Tanh(),
     )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def tumbling() -> nn.Module:
 def sliding() -> nn.Module:
     """No padding: windows may overlap."""
     return bnn.Sequential(
-        bnn.Conv1d(2, 6, 3, dilation=2), bnn.ReLU(), bnn.AvgPool1d(2), bnn.Conv1d(6, 4, 2), bnn.Flatten(),
+        bnn.Conv1d(2, 6, 3, dilation=2), bnn.ReLU(), bnn.MaxPool1d(2), bnn.Conv1d(6, 4, 2), bnn.Flatten(),
         bnn.Linear(16, 3), bnn.SoftmaxHead(),
     )  # fmt: skip
 

@@ -60,6 +60,11 @@ def _dropout(draw: Draw, shape: Shape) -> Arguments:
     return dict(p=draw.pick([0.1, 0.5]))
 
 
+def _upsample(draw: Draw, shape: Shape) -> Arguments | None:
+    made = LAYERS["Upsample"](draw.plain(), shape)
+    return None if made is None else {**made, "mode": draw.odd("nearest", "bilinear")}
+
+
 def _flatten(draw: Draw, shape: Shape) -> Arguments | None:
     if not draw.chance(3):
         return None
@@ -101,6 +106,8 @@ TORCH_LAYERS: dict[str, Maker] = {
     "Dropout": _dropout,
     "Dropout1d": _dropout,
     "Dropout2d": _dropout,
+    "Upsample": _upsample,
+    "UpsamplingNearest2d": _like("UpsamplingNearest2d"),
     "Sigmoid": _plain,
     "Tanh": _plain,
     "SiLU": _relu,

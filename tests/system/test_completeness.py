@@ -29,7 +29,7 @@ EXPORTED = {name for name, op in GENERAL.items() if not is_folded(op)}
 REGISTERING = [path for path in (ROOT / "lbnn/ops").glob("*.py") if re.search(r"^register", path.read_text(), re.M)]
 RUNTIME = ROOT / "c_runtime"
 HEADS = {kernel for head in HEAD_KERNELS for kernel in head_kernels(head)}
-MOVING = {"flatten", "pad", "concat", "lift", "constant"}
+MOVING = {"flatten", "pad", "upsample", "concat", "lift", "constant"}
 
 
 def names(found: set[str]) -> str:
@@ -136,7 +136,12 @@ def test_every_file_of_operators_has_faults_that_tests_must_find():
 
 
 def test_random_networks_draw_every_layer():
-    lacking = {layer for layer in nn.__all__ if hasattr(getattr(nn, layer), "op")} - {*RANDOM_LAYERS, "Add", "Concat"}
+    lacking = {layer for layer in nn.__all__ if hasattr(getattr(nn, layer), "op")} - {
+        *RANDOM_LAYERS,
+        "Add",
+        "Concat",
+        "Multiply",
+    }
     assert not lacking, f"LAYERS of tests/support/layer_choices.py has no {names(lacking)}"
 
 

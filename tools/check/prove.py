@@ -39,7 +39,8 @@ MODEL_ENTRIES = ("mlp_predict", "cnn_predict")
 # Kernels that are the same code in every build.
 SCALAR = {"lbnn_abs", "lbnn_leaky_relu", "lbnn_leaky_relu_clamped"}
 # The divisions of the clamped form need the relation between a tail and its moments, those of the heads that between
-# probabilities and their sum, matches of max pools that between a difference and a sum: no interval holds them.
+# probabilities and their sum, matches of max pools that between a difference and a sum,
+# smooth activations that between a variance and its limit: no interval holds them.
 NOT_FINITE = {
     *("lbnn_leaky_relu_clamped", "lbnn_softmax", "lbnn_softmax_fast", "lbnn_sigmoid"),
     *("lbnn_max_pool", "lbnn_max_pool_2x2", "lbnn_piecewise", "lbnn_smooth", "lbnn_smooth_point"),

@@ -204,6 +204,15 @@ def _sum(node: Node, emission: Emission) -> list[Call]:
     return [call(_SUMS[node.op], *inputs, *emission.arrays(node.name), emission.size(node.name))]
 
 
+def _product(node: Node, emission: Emission) -> list[Call]:
+    """A factor with fewer elements has one for each channel."""
+    sizes, whole = [emission.size(name) for name in node.inputs], emission.size(node.name)
+    channels = whole if min(sizes) == whole else min(sizes)
+    inputs = [pointer for name in node.inputs for pointer in emission.arrays(name)]
+    planes = (whole // channels, *(size // channels for size in sizes))
+    return [call(f"lbnn_{node.op}", *inputs, *emission.arrays(node.name), channels, *planes)]
+
+
 def _concat(node: Node, emission: Emission) -> list[Call]:
     """A copy for each input that does not lie in the result already."""
     axis, calls, ahead = node.attrs["axis"], [], 0
@@ -225,6 +234,27 @@ def _pad(node: Node, emission: Emission) -> list[Call]:
     return [
         call("lbnn_pad", emission.at(source, part), emission.at(node.name, part), *sizes)
         for part in emission.parts(node.name)
+    ]
+
+
+def _upsample(node: Node, emission: Emission) -> list[Call]:
+    (source,) = node.inputs
+    sizes = (*_planes(emission.shape(source)), *_two(node.attrs["factors"], 1))
+    return [
+        call("lbnn_upsample", emission.at(source, part), emission.at(node.name, part), *sizes)
+        for part in emission.parts(node.name)
+    ]
+
+
+def _dropout(node: Node, emission: Emission) -> list[Call]:
+    """1 / (1 - p) and p / (1 - p) as numbers of their own: 1 - p in float32 would lose digits."""
+    (source,), p, size = node.inputs, node.attrs["p"], emission.size(node.name)
+    kept, noise = literals.scalar(1.0 / (1.0 - p)), literals.scalar(p / (1.0 - p))
+    if _point(node):
+        return [call("lbnn_dropout_point", *emission.arrays(source), *emission.arrays(node.name), size, noise)]
+    return [
+        *emission.copies(source, node.name),
+        call("lbnn_dropout", *emission.arrays(node.name), size, kept, noise),
     ]
 
 
@@ -266,8 +296,11 @@ ROWS: Mapping[str, Row] = {
     "smooth": Row("lbnn_smooth.h", _both("lbnn_smooth"), _smooth),
     "affine": Row("lbnn_pointwise.h", _both("lbnn_affine"), _affine),
     "add": Row("lbnn_pointwise.h", tuple(_SUMS.values()), _sum),
+    "multiply": Row("lbnn_product.h", ("lbnn_multiply", "lbnn_multiply_known", "lbnn_multiply_point"), _product),
     "concat": Row("lbnn_pointwise.h", ("lbnn_concat",), _concat),
     "pad": Row("lbnn_pointwise.h", ("lbnn_pad",), _pad),
+    "upsample": Row("lbnn_upsample.h", ("lbnn_upsample",), _upsample),
+    "dropout": Row("lbnn_dropout.h", _both("lbnn_dropout"), _dropout),
     "flatten": Row("lbnn_pointwise.h", (), _nothing),
     "lift": Row("lbnn_pointwise.h", ("lbnn_lift",), _lift),
     "constant": Row("lbnn_pointwise.h", (), _constant),

@@ -116,6 +116,14 @@ class OnnxNamespace:
         spatial = [int(size) + sum(pair) for size, pair in zip(x.shape[2:], padding, strict=True)]
         return replace(source, name=name, shape=(*x.shape[:2], *spatial), low=min(x.low, value))
 
+    def repeat(self, x: Symbol, factors: Shape) -> Symbol:
+        """Resize that takes the element before."""
+        scales = self.recorder.constant(np.array((1.0, 1.0, *factors)))
+        how = dict(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+        name = self.recorder.node("Resize", [x.name, "", scales], **how)
+        spatial = [int(size) * factor for size, factor in zip(x.shape[2:], factors, strict=True)]
+        return replace(x, name=name, shape=(*x.shape[:2], *spatial))
+
     def sqrt(self, x: Symbol) -> Symbol:
         """Square root."""
         source, factor = (x.name, x.factor) if x.factor > 0.0 else (x.tensor(), 1.0)

@@ -103,7 +103,7 @@ def test_a_hostile_model_exports_to_safe_names_and_runs(tmp_path):
         "100 %",
         "line\nbreak\0",
         "",
-        "é" * 99,
+        "x" + "é" * 99,
         "\udcff",
     ],
 )
