@@ -10,19 +10,8 @@ import lbnn
 from places import ROOT
 
 CONVERTERS = ("from_bayesian_torch", "from_blitz", "from_fastbnns", "from_torch", "from_torchbnn")
-FUNCTIONS = (
-    "cat",
-    "compile",
-    "emulate",
-    "export",
-    "fit",
-    *CONVERTERS,
-    "load",
-    "pool_first",
-    "read_model",
-    "save",
-    "softmax_moments",
-)
+FUNCTIONS = ("cat", "compile", "emulate", "export", "fit", *CONVERTERS, "load", "pool_first", "read_model", "save")
+FUNCTIONS += ("softmax_moments",)
 MODULES = ("class_metrics", "class_plots", "losses", "metrics", "montecarlo", "nn", "plots", "priors")
 ESTIMATORS = ("Classifier", "Regressor")
 

@@ -1,0 +1,63 @@
+"""The keyword spotter: its sounds, a short training, and what its README says of the stored model."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import lbnn
+from places import ROOT
+
+FOLDER = ROOT / "examples" / "keyword"
+
+
+def run(*arguments: str | Path) -> str:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(FOLDER / "train.py"), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def ratios(text: str, rule: str) -> list[float]:
+    """Median, 5 % and 95 % of the standard deviations over those of drawn networks."""
+    found = re.search(rf"^{rule} +([\d.]+) +([\d.]+) +([\d.]+)", text, re.M)
+    assert found, text
+    return [float(number) for number in found.groups()]
+
+
+def test_the_readme_shows_a_median_within_the_promise_and_the_independent_rule_outside_of_it():
+    page = (FOLDER / "README.md").read_text()
+    assert 0.7 <= ratios(page, "correlated")[0] <= 1.3
+    assert ratios(page, "independent")[0] < 0.7
+
+
+def test_the_stored_model_s_variances_are_those_of_drawn_networks(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    sounds = importlib.import_module("sounds")
+    model, (x, y) = lbnn.load(FOLDER / "keyword.pt").eval(), sounds.recordings(24, seed=5)
+    given = torch.from_numpy(x)
+    drawn = lbnn.montecarlo.monte_carlo(model, given, 150, torch.Generator().manual_seed(0))
+    ratio = (drawn.one_pass.var / drawn.sampled.var).sqrt()
+    assert 0.7 <= float(ratio.median()) <= 1.3
+    with torch.no_grad():
+        assert float((model(given).label == torch.from_numpy(y)).float().mean()) > 0.8
+
+
+def test_a_short_training_runs_and_its_model_is_exported_and_agrees(tmp_path):
+    text = run("--quick", "--out", tmp_path)
+    assert ratios(text, "correlated")[0] > 1.3 * ratios(text, "independent")[0]
+    assert (tmp_path / "keyword.png").exists()
+    compiled = lbnn.compile(tmp_path / "keyword.pt", flags=("-O1",))
+    x = np.random.default_rng(0).normal(0.0, 3.0, (3, 1, 49, 10)).astype(np.float32)
+    with torch.no_grad():
+        want = lbnn.load(tmp_path / "keyword.pt").eval()(torch.from_numpy(x))
+    assert compiled.classify(x).probability == pytest.approx(want.probability.numpy(), abs=1e-4)
