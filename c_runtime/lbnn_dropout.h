@@ -9,7 +9,7 @@
 #include "lbnn.h"
 
 /* E' = E;  V' = (V + p E^2) / (1 - p) */
-LBNN_KERNEL void lbnn_dropout(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n, float kept, float noise)
+LBNN_KERNEL void lbnn_dropout(const float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var, int n, float kept, float noise)
 {
     LBNN_ROUND_PRODUCTS
     for (int i = 0; i < n; i++) {

@@ -38,7 +38,7 @@ typedef struct {
  *     E' = M + a I1
  *     V' = V (1 - 2 Q) + a^2 (J2 - I1^2)
  * Beyond LBNN_TAIL_MAX the tail is nothing. What is not finite must not vanish because it loses: 0 times both means and
- * 0 times the sum of the variances are zeros, or NaN. */
+ * 0 times the sum of the variances are zeros, or NaN; taken away, they make +0 of -0, as a sum with a tail does. */
 LBNN_INLINE lbnn_moments lbnn_larger(lbnn_moments one, lbnn_moments other, lbnn_tail_odd c)
 {
     LBNN_ROUND_PRODUCTS
@@ -50,7 +50,7 @@ LBNN_INLINE lbnn_moments lbnn_larger(lbnn_moments one, lbnn_moments other, lbnn_
     const lbnn_mask inside = lbnn_lanes_less(size, LBNN_TAIL_MAX * width);
     const lbnn_lanes own = lbnn_lanes_select(second, other.var, one.var);
     lbnn_moments out;
-    out.mean = lbnn_lanes_select(second, other.mean, one.mean) + 0.0f * one.mean + 0.0f * other.mean;
+    out.mean = lbnn_lanes_select(second, other.mean, one.mean) - 0.0f * one.mean - 0.0f * other.mean;
     out.var = own + 0.0f * square;
     if (lbnn_lanes_worth(inside)) {
         const lbnn_lanes nothing = lbnn_lanes_fill(0.0f); /* other lanes may hold a NaN */
@@ -71,9 +71,9 @@ LBNN_INLINE lbnn_moments lbnn_larger(lbnn_moments one, lbnn_moments other, lbnn_
 LBNN_INLINE lbnn_lanes lbnn_lanes_apart(const float *from, int step, int n)
 {
 #ifdef LBNN_SIMD
-    float x[LBNN_LANES] = {0.0f};
-    for (int i = 0; i < LBNN_LANES && i < n; i++) {
-        x[i] = from[i * step];
+    float x[LBNN_LANES];
+    for (int i = 0; i < LBNN_LANES; i++) {
+        x[i] = i < n ? from[i * step] : 0.0f;
     }
     return lbnn_lanes_load(x, LBNN_LANES);
 #else
@@ -85,10 +85,10 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_apart(const float *from, int step, int n)
 /* Of a row of the input the elements at `column` and `step` apart, the first n of them; `outside` beside the row. */
 LBNN_INLINE lbnn_lanes lbnn_lanes_around(const float *row, int width, int column, int step, int n, float outside)
 {
-    float x[LBNN_LANES] = {0.0f};
-    for (int i = 0; i < LBNN_LANES && i < n; i++) {
+    float x[LBNN_LANES];
+    for (int i = 0; i < LBNN_LANES; i++) {
         const int at = column + i * step;
-        x[i] = at >= 0 && at < width ? row[at] : outside;
+        x[i] = i < n && at >= 0 && at < width ? row[at] : outside;
     }
     return lbnn_lanes_load(x, LBNN_LANES);
 }

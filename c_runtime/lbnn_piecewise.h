@@ -32,6 +32,13 @@ LBNN_INLINE lbnn_lanes lbnn_cell_density(lbnn_cell_end end)
     return end.i1 + end.x * end.q;
 }
 
+/* ahead / sigma, which is below LBNN_TAIL_MAX where `ahead` is below that many sigmas; bounded, so that the exponent of
+ * the tail stays in its range whatever the bits are. */
+LBNN_INLINE lbnn_lanes lbnn_tail_place(lbnn_lanes ahead, lbnn_lanes sigma)
+{
+    return lbnn_lanes_at_most(lbnn_lanes_abs(ahead / sigma), LBNN_TAIL_MAX);
+}
+
 /* The tail beyond `ahead` >= 0; beyond LBNN_TAIL_MAX it is nothing, and so it is with sigma = 0. */
 LBNN_INLINE lbnn_cell_end lbnn_cell_tail(lbnn_lanes ahead, lbnn_lanes sigma, lbnn_mask inside, lbnn_tail_odd c)
 {
@@ -39,7 +46,7 @@ LBNN_INLINE lbnn_cell_end lbnn_cell_tail(lbnn_lanes ahead, lbnn_lanes sigma, lbn
     lbnn_cell_end end = {zero, zero, zero, zero};
     if (lbnn_lanes_worth(inside)) {
         const lbnn_lanes within = lbnn_lanes_select(inside, ahead, zero);
-        end.x = within / lbnn_lanes_select(inside, sigma, lbnn_lanes_fill(1.0f));
+        end.x = lbnn_tail_place(within, lbnn_lanes_select(inside, sigma, lbnn_lanes_fill(1.0f)));
         const lbnn_tail_moments tail = lbnn_tail(end.x, c);
         const lbnn_lanes scale = lbnn_lanes_select(inside, lbnn_lanes_fill(LBNN_TAIL_FACTOR), zero) * tail.scale;
         end.q = scale * tail.q;
@@ -125,7 +132,7 @@ LBNN_INLINE lbnn_mask lbnn_lanes_both(lbnn_mask a, lbnn_mask b)
 
 LBNN_INLINE lbnn_mask lbnn_lanes_without(lbnn_mask a, lbnn_mask b)
 {
-    return a & !b;
+    return b ? 0 : a;
 }
 #endif
 
@@ -215,7 +222,8 @@ LBNN_INLINE lbnn_cell_sums lbnn_piecewise_kinks(const lbnn_piecewise_input *in, 
                                  : sign < 0.0f   ? lbnn_lanes_both(inside, lbnn_lanes_less(zero, ahead))
                                                  : lbnn_lanes_without(inside, lbnn_lanes_less(ahead, zero));
         const lbnn_lanes place = lbnn_lanes_select(counts, ahead, zero);
-        const lbnn_tail_moments tail = lbnn_tail(place / lbnn_lanes_select(counts, sigma, lbnn_lanes_fill(1.0f)), c);
+        const lbnn_lanes at = lbnn_tail_place(place, lbnn_lanes_select(counts, sigma, lbnn_lanes_fill(1.0f)));
+        const lbnn_tail_moments tail = lbnn_tail(at, c);
         const float slope = sign * piece[1], next = sign * piece[step + 1], bend = next - slope;
         const lbnn_lanes scale = (LBNN_TAIL_FACTOR * lbnn_lanes_select(counts, sigma, zero)) * tail.scale;
         const lbnn_lanes i1 = bend * (scale * tail.i1);
@@ -242,9 +250,14 @@ LBNN_INLINE lbnn_moments lbnn_piecewise_of(lbnn_moments x, const float *pieces, 
 {
     LBNN_ROUND_PRODUCTS
     const float *end = pieces + LBNN_PIECE * (kinks + 1);
-    lbnn_piecewise_input in = {x, lbnn_lanes_sqrt(x.var), pieces, pieces};
+    lbnn_piecewise_input in;
+    in.x = x;
+    in.sigma = lbnn_lanes_sqrt(x.var);
+    in.first = pieces;
+    in.last = pieces;
     lbnn_lanes line = lbnn_piece_line(x.mean, pieces), slope = lbnn_lanes_fill(pieces[1]);
-    for (const float *piece = pieces + LBNN_PIECE; piece != end; piece += LBNN_PIECE) {
+    for (int i = 1; i <= kinks; i++) {
+        const float *piece = pieces + LBNN_PIECE * i;
         const lbnn_mask reached = lbnn_lanes_less(lbnn_lanes_fill(piece[0]), x.mean);
         if (!lbnn_lanes_worth(reached)) {
             break;

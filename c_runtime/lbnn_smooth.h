@@ -127,6 +127,8 @@ LBNN_INLINE lbnn_curve lbnn_smooth_curve(lbnn_lanes x, int function, lbnn_tail_o
     } else if (function == LBNN_GELU_TANH) {
         curve.value = x * s;
         curve.slope = s + x * (curve.slope * rate);
+    } else {
+        /* the sigmoid, as it is */
     }
     return curve;
 }

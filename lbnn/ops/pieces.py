@@ -73,7 +73,7 @@ class Pieces:
 
     def anchor(self) -> float:
         """Where f is smallest, a root if it has one: sums that start from there are exact where f is small."""
-        roots = [root for i in range(len(self.slopes)) if (root := self.root(i)) is not None]
+        roots = [root for root in map(self.root, range(len(self.slopes))) if root is not None]
         return min((*self.kinks, *roots), key=lambda place: (abs(self.at(place)), abs(place)))
 
 

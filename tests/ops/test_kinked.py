@@ -205,5 +205,7 @@ def test_every_fast_operator_has_the_moments_and_gradients_of_its_formula(name):
         results = [compute(op, pair, **sample.attrs), op.formula(TORCH, pair, **sample.attrs)]
         for a, b in zip(*results, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
+        if name == "smooth":  # its gradients are Price's, nearer to the truth than those of its formula: test_smooth.py
+            continue
         for a, b in zip(*(torch.autograd.grad(r.mean.sum() + r.var.sum(), pair) for r in results), strict=True):
             torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)

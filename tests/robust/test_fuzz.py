@@ -46,7 +46,7 @@ FAULTS = (
           "lbnn_lift", "memory", "use-of-uninitialized-value"),
     Fault("lbnn_pointwise.h", "return LBNN_ERROR_OUTPUT;", "(void)0;",
           "predict_mlp", "lanes", "LBNN_OK and a result that is not finite"),
-    Fault("lbnn_math.h", "lbnn_lanes_less(least, x), x, least", "lbnn_lanes_less(x, least), least, x",
+    Fault("lbnn_math.h", "lbnn_lanes_at_least(x, -87.0f)", "x",
           "lbnn_variance_head", "lanes", "outside the range of representable values"),
     Fault("lbnn_conv_small.h", "sum.var += x.s * v;", "sum.var += x.v * v;",
           "lbnn_conv2d_small", "lanes", "not what float64 gives|is hidden"),

@@ -157,7 +157,10 @@ def _upsample(rank: int | None) -> Maker:
     return copies
 
 
-def dropout(draw: Draw, shape: Shape) -> Arguments:
+def dropout(draw: Draw, shape: Shape) -> Arguments | None:
+    """It gives a variance to a value without one, which networks without any noise have not."""
+    if not draw.variety.clamps:
+        return None
     return dict(p=draw.odd(draw.pick([0.5, 0.1, 0.9]), 0.0, 1.0, float("nan")))
 
 

@@ -67,7 +67,15 @@ class Sketch:
             features = dict(in_features=self.shapes[-1][-1], out_features=2)
             self._add(Part("bnn.Linear", features, weights=weights(draw)))
         if variety.heads and draw.chance(6) and not self.refused:
-            self._add(Part("bnn.SigmoidHead") if draw.chance(3) else Part("bnn.SoftmaxHead", softmax_head(draw)))
+            self._add(self._head())
+
+    def _head(self) -> Part:
+        """One of ours, or torch's softmax."""
+        if self.draw.chance(4):
+            return Part("nn.Softmax", dict(dim=self.draw.odd(1, 0)))
+        if self.draw.chance(3):
+            return Part("bnn.SigmoidHead")
+        return Part("bnn.SoftmaxHead", softmax_head(self.draw))
 
     def _part(self, shape: Shape, options: dict[str, Any] = LAYERS) -> Part:
         """A layer that fits a shape, one of torch's own now and then."""
