@@ -111,6 +111,8 @@ LBNN_INLINE lbnn_moments lbnn_window_largest(const float *mean, const float *var
                                              int column, int n, lbnn_tail_odd c)
 {
     lbnn_moments waiting[LBNN_WAITING];
+    waiting[0].mean = lbnn_lanes_fill(LBNN_LOWEST);
+    waiting[0].var = lbnn_lanes_fill(0.0f);
     int count = 0;
     const int left = column * s->stride_width - s->padding_width;
     for (int i = 1; i <= s->kernel_height; i++) {

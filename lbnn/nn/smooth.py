@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from lbnn.base.errors import LbnnError
 from lbnn.nn.base import Layer
 from lbnn.ops import Shape
+from lbnn.ops.smooth import grid_of
+from lbnn.ops.smooth_functions import FUNCTIONS
 
 
 class Tanh(Layer):
@@ -98,3 +100,6 @@ _LAYERS: dict[str, Any] = {
     "gelu": lambda scale: GELU(),
     "gelu_tanh": lambda scale: GELU("tanh"),
 }
+
+for _name in FUNCTIONS:
+    grid_of(_name)  # made by torch, which can't be while a compiler or an export looks on

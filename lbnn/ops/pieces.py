@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from lbnn.base.errors import LbnnError
 from lbnn.ops.attributes import Attribute, number
 
@@ -54,7 +52,7 @@ class Pieces:
 
     def at(self, place: float) -> float:
         """f of a number."""
-        piece = int(np.searchsorted(self.kinks, place, side="right"))
+        piece = len([kink for kink in self.kinks if kink <= place])
         last = max(piece - 1, 0)
         return self.values[last] + self.slopes[piece] * (place - self.kinks[last])
 
@@ -74,12 +72,20 @@ class Pieces:
     def anchor(self) -> float:
         """Where f is smallest, a root if it has one: sums that start from there are exact where f is small."""
         roots = [root for root in map(self.root, range(len(self.slopes))) if root is not None]
-        return min((*self.kinks, *roots), key=lambda place: (abs(self.at(place)), abs(place)))
+        found, least = self.kinks[0], abs(self.values[0])
+        for place in (*self.kinks, *roots):
+            size = abs(self.at(place))
+            if size < least or (size == least and abs(place) < abs(found)):
+                found, least = place, size
+        return found
 
 
 def to_float32(value: float) -> float:
-    """The nearest float32 number; +0 for -0."""
-    return float(np.float32(value)) + 0.0
+    """The nearest float32 number; +0 for -0. In plain Python, through which torch's compiler looks."""
+    if not math.isfinite(value):
+        return value
+    last = max(math.frexp(value)[1] - 24, -149)  # the exponent of the last bit
+    return math.ldexp(round(math.ldexp(value, -last)), last) + 0.0
 
 
 def make_pieces(kinks: Sequence[float], slopes: Sequence[float], value: float) -> Pieces:

@@ -48,7 +48,6 @@ DEVIATIONS = {
     "misra-c2012-21.6": "only example_main.c prints",
     "bugprone-easily-swappable-parameters": "sizes are int and arrays float *; generated code makes the calls",
     "bugprone-implicit-widening-of-multiplication-result": "offsets are int: an array has less than 2^31 elements",
-    "uninitvar": "does not occur: cppcheck does not see that a match takes what waits; EVA does",
     "-Wanalyzer-shift-count-overflow": "does not occur: gcc 12 takes the lanes of a vector for its bits",
 }
 

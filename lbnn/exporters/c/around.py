@@ -73,11 +73,6 @@ class HeadView:
     names: tuple[str, ...]
     set: SetView | None
 
-    @property
-    def name_count(self) -> int:
-        """Of classes that have a name."""
-        return len(self.names)
-
 
 def head_view(vectors: Golden, program: Program, model: Model) -> HeadView | None:
     """Of a network with a head, with the probabilities that the self-test expects."""

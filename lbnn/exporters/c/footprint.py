@@ -50,7 +50,7 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_lift": (18, 8),
     "lbnn_linear": (1584, 184),
     "lbnn_linear_point": (1252, 168),
-    "lbnn_max_pool": (1384, 488),
+    "lbnn_max_pool": (1396, 488),
     "lbnn_max_pool_2x2": (2204, 496),
     "lbnn_max_pool_2x2_point": (358, 112),
     "lbnn_max_pool_point": (420, 128),

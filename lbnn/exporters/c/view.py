@@ -12,6 +12,7 @@ from lbnn.exporters.c.around import (
     CalibrationView,
     HeadView,
     RangeView,
+    SetView,
     calibration_view,
     example_text,
     head_view,
@@ -122,6 +123,21 @@ class ModelView:
     calibration: CalibrationView | None
     head: HeadView | None
     stream: StreamView | None
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """As C strings, where the model file has them."""
+        return self.head.names if self.head else ()
+
+    @property
+    def class_count(self) -> int:
+        """Of those that have a name."""
+        return len(self.class_names)
+
+    @property
+    def class_set(self) -> SetView | None:
+        """The calibrated set of classes."""
+        return self.head.set if self.head else None
 
 
 def view(program: Program, model: Model, options: COptions) -> ModelView:
