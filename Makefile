@@ -50,6 +50,9 @@ numbers: .venv/installed ## write the measured numbers of all pages anew; KINDS=
 bench-train: .venv/installed ## what a training step costs beside the plain network's, eager and compiled: about 4 minutes of one core
 	$(BIN)/python tools/bench/bench_train.py --update docs/training.md
 
+variances: .venv/installed ## NLL of networks with free and with structured variances on regression sets in UCI=DIR and the paper's problem; PAGE=docs/variances.md: 15 minutes
+	$(BIN)/python tools/bench/variances.py "$(UCI)" $(if $(PAGE),--page $(PAGE))
+
 uci: .venv/installed ## compare methods on every split of the regression sets in UCI=DIR; goes on where it was; PAGE=docs/uci.md: 20 minutes for four sets
 	$(BIN)/python tools/bench/uci.py "$(UCI)" --jobs $(JOBS) $(if $(PAGE),--page $(PAGE))
 
@@ -62,7 +65,7 @@ test: .venv/installed lint ## run the whole test suite; TESTS=tests/base for a p
 elsewhere: .venv/installed ## make test in a fresh clone in a folder with a space, as another user, with other settings, offline
 	$(BIN)/python tools/check/elsewhere.py --jobs $(JOBS) --tests "$(TESTS)"
 
-mutants: .venv/installed ## apply over 630 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
+mutants: .venv/installed ## apply over 800 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
 	$(BIN)/python tools/check/$(if $(RANDOM),mutants_random.py --count $(RANDOM) --seed $(or $(SEED),1),mutants.py) --jobs $(JOBS)
 
 extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on every backend: about 4 minutes of one core
@@ -104,4 +107,4 @@ lint: .venv/installed ## check style, types, and that imports point one way
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper paper-choices fashion demo bench bench-train uci large numbers test elsewhere mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean
+.PHONY: help paper paper-choices fashion demo bench bench-train uci variances large numbers test elsewhere mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean

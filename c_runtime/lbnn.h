@@ -11,11 +11,12 @@
  * Options, to be given to the compiler (-DNAME) or defined before the first include:
  *
  *   LBNN_OPTIMIZE_SIZE   smallest code: narrow blocks and one general kernel instead of fast paths.
- *   LBNN_USE_LIBM        exp, log1p and the normal CDF from libm; without it sqrtf is all we take.
+ *   LBNN_USE_LIBM        exp, log1p, the normal CDF and sqrt from libm; without it we take nothing from a library.
  *   LBNN_STRICT          the same bits on every machine: no fused multiply-add, one order of summation.
  *   LBNN_NO_CONTRACTION  tells LBNN_STRICT that -ffp-contract=off is given; only gcc without -std=c99 needs it.
  *   LBNN_NO_SIMD         plain C even where the compiler could use vector registers.
  *   LBNN_MEAN_ONLY       the plain network of the means, to see what the variances cost: none is stored.
+ *   LBNN_HALF_WEIGHTS    weights are words of two half floats (lbnn_weights.h); generated code defines it.
  *   LBNN_BLOCK           outputs computed together, 4 or 8 (chosen below to suit the processor).
  *
  * C99 and C++11; no static state, no allocation, no double.
@@ -23,8 +24,14 @@
 #ifndef LBNN_H
 #define LBNN_H
 
+#include <stddef.h>
 #include <stdint.h>
+#if defined(LBNN_USE_LIBM) || defined(__FRAMAC__)
+#include <math.h>
+#endif
+#if !defined(__GNUC__) || defined(__FRAMAC__)
 #include <string.h>
+#endif
 
 /* Raised whenever a kernel's signature or the packing of the weights changes. */
 #define LBNN_ABI_VERSION 2
@@ -38,6 +45,7 @@
 #define LBNN_STATUS_LIST(X)                                                                        \
     X(LBNN_OK, 0, "ok")                                                                            \
     X(LBNN_MORE, 1, "more samples are needed for a result")                                        \
+    X(LBNN_SATURATED, 2, "a result is beyond float: the largest float stands for it")              \
     X(LBNN_ERROR_NULL, -1, "a pointer argument is null")                                           \
     X(LBNN_ERROR_INPUT, -2, "an input is not finite, or an input variance is negative")            \
     X(LBNN_ERROR_OUTPUT, -3, "an output is not finite, or an output variance is negative")         \
@@ -147,6 +155,98 @@ enum { LBNN_VARIANCE = 0 };
 #else
 enum { LBNN_VARIANCE = 1 };
 #endif
+
+/* ---- instead of a C library -------------------------------------------------------------------- */
+
+/* Compilers know some functions of the library as instructions, by these names even with -ffreestanding. What they do
+ * not expand calls memcpy, memset or memcmp, which they want of every environment. */
+#if defined(__GNUC__) && !defined(__FRAMAC__)
+#define LBNN_MEMCPY __builtin_memcpy
+#define LBNN_MEMCMP __builtin_memcmp
+#else
+#define LBNN_MEMCPY memcpy
+#define LBNN_MEMCMP memcmp
+#endif
+
+LBNN_INLINE uint32_t lbnn_float_bits(float x)
+{
+    uint32_t bits;
+    LBNN_MEMCPY(&bits, &x, sizeof bits);
+    return bits;
+}
+
+LBNN_INLINE float lbnn_bits_float(uint32_t bits)
+{
+    float x;
+    LBNN_MEMCPY(&x, &bits, sizeof x);
+    return x;
+}
+
+LBNN_INLINE float lbnn_fabsf(float x)
+{
+#ifdef __FRAMAC__
+    return fabsf(x);
+#elif defined(__GNUC__)
+    return __builtin_fabsf(x);
+#else
+    return lbnn_bits_float(lbnn_float_bits(x) & 0x7fffffffu);
+#endif
+}
+
+/* The root, rounded to nearest, by integers alone. x is scaled by 4^k to 24 digits before the point and as many behind
+ * it or one more; then the 25 digits of the root are found one by one, `rest` being what the square of those found
+ * leaves, in units of `digit`. The last digit is there to round by: never a tie, for the square of a number whose 25th
+ * digit is 1 has more than 24 digits. */
+LBNN_DEFAULT_KERNEL float lbnn_sqrtf_by_digits(float x)
+{
+    const uint32_t bits = lbnn_float_bits(x), infinity = 0x7f800000u;
+    if (bits - 1u >= infinity - 1u) { /* zero, infinite, NaN, or negative */
+        return (bits & 0x7fffffffu) == 0u || bits == infinity ? x : lbnn_bits_float(0x7fc00000u);
+    }
+    /* A denormal is multiplied by 2^24; the exponents of all others are raised by as much. */
+    const int denormal = bits < 0x800000u;
+    const uint32_t scaled = denormal ? lbnn_float_bits(16777216.0f * x) : bits;
+    const uint32_t exponent = (scaled >> 23) + (denormal ? 0u : 24u);
+    uint32_t rest = (scaled & 0x7fffffu) | 0x800000u;
+    rest <<= 2u - (exponent & 1u);
+    uint32_t root = 0u;
+    for (uint32_t digit = 0x1000000u; digit != 0u; digit >>= 1) {
+        const uint32_t step = 2u * root + digit;
+        if (rest >= step) {
+            rest -= step;
+            root += digit;
+        }
+        rest <<= 1;
+    }
+    return lbnn_bits_float((((exponent + 101u) >> 1) << 23) + ((root + 1u) >> 1));
+}
+
+/* The root as IEEE 754 has it: the processor's instruction. Compilers give it for sqrtf too, and schedule it better, but
+ * with a call of the library for negative numbers, unless -fno-math-errno forbids that. */
+#if defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP) && (__ARM_FP & 4)
+#define LBNN_SQRT_ASM(root, x) __asm__("vsqrt.f32 %0, %1" : "=t"(root) : "t"(x))
+#elif defined(__GNUC__) && defined(__aarch64__)
+#define LBNN_SQRT_ASM(root, x) __asm__("fsqrt %s0, %s1" : "=w"(root) : "w"(x))
+#elif defined(__GNUC__) && defined(__riscv_flen)
+#define LBNN_SQRT_ASM(root, x) __asm__("fsqrt.s %0, %1" : "=f"(root) : "f"(x))
+#elif defined(__GNUC__) && defined(__SSE__)
+#define LBNN_SQRT_ASM(root, x) __asm__("sqrtss %1, %0" : "=x"(root) : "x"(x))
+#endif
+
+LBNN_INLINE float lbnn_sqrtf(float x)
+{
+#if defined(LBNN_USE_LIBM) || defined(__FRAMAC__)
+    return sqrtf(x);
+#elif defined(__wasm__) || (defined(LBNN_SQRT_ASM) && defined(__NO_MATH_ERRNO__) && defined(__OPTIMIZE__))
+    return __builtin_sqrtf(x);
+#elif defined(LBNN_SQRT_ASM)
+    float root;
+    LBNN_SQRT_ASM(root, x);
+    return root;
+#else
+    return lbnn_sqrtf_by_digits(x);
+#endif
+}
 
 /* ---- block width ------------------------------------------------------------------------------- */
 

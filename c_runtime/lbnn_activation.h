@@ -5,7 +5,7 @@
  *     lbnn_leaky_relu_point(x, n, slope)                    input without variance
  *     lbnn_abs(mean, var, n), lbnn_abs_point(x, n)          the absolute value
  *
- * ReLU is slope 0. Compile with -fno-math-errno: sqrtf is then one instruction where there is one.
+ * ReLU is slope 0.
  */
 #ifndef LBNN_ACTIVATION_H
 #define LBNN_ACTIVATION_H

@@ -44,7 +44,7 @@
 #include "lbnn_conv_lanes.h"
 
 /* One packed block of output channels, all pixels. */
-LBNN_INLINE void lbnn_conv_block(int kind, const float *in_mean, const float *in_var, const float *w, int width,
+LBNN_INLINE void lbnn_conv_block(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w, int width,
                                  float *out_mean, float *out_var, const lbnn_conv_shape *s, int channels)
 {
     for (int row = 0; row < s->out_height; row++) {
@@ -69,19 +69,19 @@ LBNN_INLINE void lbnn_conv_block(int kind, const float *in_mean, const float *in
 }
 
 /* Any shape: group after group, block after block. */
-LBNN_INLINE void lbnn_conv_groups(int kind, const float *in_mean, const float *in_var, const float *w, float *out_mean,
+LBNN_INLINE void lbnn_conv_groups(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w, float *out_mean,
                                   float *out_var, const lbnn_conv_shape *s)
 {
     const int in_step = s->in_channels / s->groups;
     const int out_step = s->out_channels / s->groups;
     const int in_plane = s->in_height * s->in_width;
     const int out_plane = s->out_height * s->out_width;
-    const int rows = in_step * s->kernel_height * s->kernel_width + 1;
+    const int taps = in_step * s->kernel_height * s->kernel_width;
     for (int g = 0; g < s->groups; g++) {
         for (int o = 0; o < out_step; o += LBNN_PACK) {
             const int width = out_step - o < LBNN_PACK ? out_step - o : LBNN_PACK;
             lbnn_conv_block(kind, in_mean, in_var, w, width, out_mean, out_var, s, in_step);
-            w += 2 * width * rows;
+            w += lbnn_row_at(kind, width, taps);
             out_mean += width * out_plane;
             out_var += width * out_plane;
         }
@@ -92,14 +92,14 @@ LBNN_INLINE void lbnn_conv_groups(int kind, const float *in_mean, const float *i
 
 /* E' = E[b] + E * E[w];  V' = V[b] + S * V[w] + V * E[w]^2,  S = V + E^2  (* is convolution) */
 LBNN_KERNEL void lbnn_conv2d(const float *LBNN_RESTRICT in_mean, const float *LBNN_RESTRICT in_var,
-                             const float *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
+                             const lbnn_weight *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
                              float *LBNN_RESTRICT out_var, const lbnn_conv_shape *shape)
 {
     lbnn_conv_groups(LBNN_MOMENTS, in_mean, in_var, w, out_mean, out_var, shape);
 }
 
 /* E' = E[b] + x * E[w];  V' = V[b] + x^2 * V[w] */
-LBNN_KERNEL void lbnn_conv2d_point(const float *LBNN_RESTRICT in, const float *LBNN_RESTRICT w,
+LBNN_KERNEL void lbnn_conv2d_point(const float *LBNN_RESTRICT in, const lbnn_weight *LBNN_RESTRICT w,
                                    float *LBNN_RESTRICT out_mean, float *LBNN_RESTRICT out_var,
                                    const lbnn_conv_shape *shape)
 {
@@ -107,12 +107,11 @@ LBNN_KERNEL void lbnn_conv2d_point(const float *LBNN_RESTRICT in, const float *L
 }
 
 /* Pairs of output channels through the packed blocks. */
-LBNN_INLINE void lbnn_conv_3x3(int kind, const float *in_mean, const float *in_var, const float *w,
+LBNN_INLINE void lbnn_conv_3x3(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
                                float *out_mean, float *out_var, const lbnn_conv_shape *s)
 {
 #ifdef LBNN_CONV_FOUR
     const int plane = s->in_height * s->in_width;
-    const int rows = 9 * s->in_channels + 1;
     for (int o = 0; o < s->out_channels; o += LBNN_PACK) {
         const int width = s->out_channels - o < LBNN_PACK ? s->out_channels - o : LBNN_PACK;
         for (int k = 0; k < width; k += 2) {
@@ -120,7 +119,7 @@ LBNN_INLINE void lbnn_conv_3x3(int kind, const float *in_mean, const float *in_v
             out_mean += 2 * plane;
             out_var += 2 * plane;
         }
-        w += 2 * width * rows;
+        w += lbnn_row_at(kind, width, 9 * s->in_channels);
     }
 #else
     lbnn_conv_groups(kind, in_mean, in_var, w, out_mean, out_var, s);
@@ -128,14 +127,14 @@ LBNN_INLINE void lbnn_conv_3x3(int kind, const float *in_mean, const float *in_v
 }
 
 /* One channel after the other. */
-LBNN_INLINE void lbnn_conv_depthwise(int kind, const float *in_mean, const float *in_var, const float *w,
+LBNN_INLINE void lbnn_conv_depthwise(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
                                      float *out_mean, float *out_var, const lbnn_conv_shape *s)
 {
 #ifdef LBNN_CONV_FOUR
     const int plane = s->in_height * s->in_width;
     for (int c = 0; c < s->in_channels; c++) {
-        lbnn_conv_four_depthwise(kind, in_mean + c * plane, in_var + c * plane, w + 20 * c, out_mean + c * plane,
-                                 out_var + c * plane, s);
+        lbnn_conv_four_depthwise(kind, in_mean + c * plane, in_var + c * plane, w + lbnn_row_at(kind, 1, 9) * c,
+                                 out_mean + c * plane, out_var + c * plane, s);
     }
 #else
     lbnn_conv_groups(kind, in_mean, in_var, w, out_mean, out_var, s);
@@ -143,7 +142,7 @@ LBNN_INLINE void lbnn_conv_depthwise(int kind, const float *in_mean, const float
 }
 
 /* Pairs of output channels through the packed blocks. */
-LBNN_INLINE void lbnn_conv_1x1(int kind, const float *in_mean, const float *in_var, const float *w,
+LBNN_INLINE void lbnn_conv_1x1(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
                                float *out_mean, float *out_var, const lbnn_conv_shape *s)
 {
 #ifdef LBNN_CONV_FOUR
@@ -155,7 +154,7 @@ LBNN_INLINE void lbnn_conv_1x1(int kind, const float *in_mean, const float *in_v
             out_mean += 2 * plane;
             out_var += 2 * plane;
         }
-        w += 2 * width * (s->in_channels + 1);
+        w += lbnn_row_at(kind, width, s->in_channels);
     }
 #else
     lbnn_conv_groups(kind, in_mean, in_var, w, out_mean, out_var, s);
@@ -164,13 +163,13 @@ LBNN_INLINE void lbnn_conv_1x1(int kind, const float *in_mean, const float *in_v
 
 /* The formulas of lbnn_conv2d and lbnn_conv2d_point. */
 LBNN_KERNEL void lbnn_conv2d_3x3(const float *LBNN_RESTRICT in_mean, const float *LBNN_RESTRICT in_var,
-                                 const float *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
+                                 const lbnn_weight *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
                                  float *LBNN_RESTRICT out_var, const lbnn_conv_shape *shape)
 {
     lbnn_conv_3x3(LBNN_MOMENTS, in_mean, in_var, w, out_mean, out_var, shape);
 }
 
-LBNN_KERNEL void lbnn_conv2d_3x3_point(const float *LBNN_RESTRICT in, const float *LBNN_RESTRICT w,
+LBNN_KERNEL void lbnn_conv2d_3x3_point(const float *LBNN_RESTRICT in, const lbnn_weight *LBNN_RESTRICT w,
                                        float *LBNN_RESTRICT out_mean, float *LBNN_RESTRICT out_var,
                                        const lbnn_conv_shape *shape)
 {
@@ -178,13 +177,13 @@ LBNN_KERNEL void lbnn_conv2d_3x3_point(const float *LBNN_RESTRICT in, const floa
 }
 
 LBNN_KERNEL void lbnn_depthwise_3x3(const float *LBNN_RESTRICT in_mean, const float *LBNN_RESTRICT in_var,
-                                    const float *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
+                                    const lbnn_weight *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
                                     float *LBNN_RESTRICT out_var, const lbnn_conv_shape *shape)
 {
     lbnn_conv_depthwise(LBNN_MOMENTS, in_mean, in_var, w, out_mean, out_var, shape);
 }
 
-LBNN_KERNEL void lbnn_depthwise_3x3_point(const float *LBNN_RESTRICT in, const float *LBNN_RESTRICT w,
+LBNN_KERNEL void lbnn_depthwise_3x3_point(const float *LBNN_RESTRICT in, const lbnn_weight *LBNN_RESTRICT w,
                                           float *LBNN_RESTRICT out_mean, float *LBNN_RESTRICT out_var,
                                           const lbnn_conv_shape *shape)
 {
@@ -192,13 +191,13 @@ LBNN_KERNEL void lbnn_depthwise_3x3_point(const float *LBNN_RESTRICT in, const f
 }
 
 LBNN_KERNEL void lbnn_conv2d_1x1(const float *LBNN_RESTRICT in_mean, const float *LBNN_RESTRICT in_var,
-                                 const float *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
+                                 const lbnn_weight *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
                                  float *LBNN_RESTRICT out_var, const lbnn_conv_shape *shape)
 {
     lbnn_conv_1x1(LBNN_MOMENTS, in_mean, in_var, w, out_mean, out_var, shape);
 }
 
-LBNN_KERNEL void lbnn_conv2d_1x1_point(const float *LBNN_RESTRICT in, const float *LBNN_RESTRICT w,
+LBNN_KERNEL void lbnn_conv2d_1x1_point(const float *LBNN_RESTRICT in, const lbnn_weight *LBNN_RESTRICT w,
                                        float *LBNN_RESTRICT out_mean, float *LBNN_RESTRICT out_var,
                                        const lbnn_conv_shape *shape)
 {

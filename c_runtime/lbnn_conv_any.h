@@ -14,42 +14,42 @@
 #include "lbnn_sums.h"
 
 /* One part of the sums of one pixel, of a block of output channels; w is the block's first row, that of the bias. */
-LBNN_INLINE lbnn_sums lbnn_conv_pixel(int kind, const float *in_mean, const float *in_var, const float *w,
+LBNN_INLINE lbnn_sums lbnn_conv_pixel(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
                                       int width, const lbnn_conv_shape *s, lbnn_part part, lbnn_span y, lbnn_span x)
 {
-    lbnn_sums sums = lbnn_sums_bias(lbnn_sums_start(w, part.first > 0), width);
+    lbnn_sums sums = lbnn_sums_bias(lbnn_sums_start(kind, w, part.first > 0), width);
     for (int c = part.channel; c < part.channels; c++) {
         for (int k = 0; k < y.count; k++) {
             const int line = c * s->in_height + y.start + k * s->dilation_height;
             const int row = (c * s->kernel_height + y.first + k) * s->kernel_width;
             const lbnn_span run = lbnn_span_in(x, part, row, s->dilation_width);
             sums = lbnn_sums_run(sums, kind, in_mean, in_var, line * s->in_width + run.start, s->dilation_width,
-                                 w + 2 * width * (row + run.first + 1), width, run.count);
+                                 w + lbnn_row_at(kind, width, row + run.first), width, run.count);
         }
     }
     return sums;
 }
 
 /* The same for one output channel. */
-LBNN_INLINE lbnn_sum lbnn_conv_pixel_one(int kind, const float *in_mean, const float *in_var, const float *w,
+LBNN_INLINE lbnn_sum lbnn_conv_pixel_one(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
                                          int width, const lbnn_conv_shape *s, lbnn_part part, lbnn_span y,
                                          lbnn_span x)
 {
-    lbnn_sum sum = lbnn_sum_bias(lbnn_sums_start(w, part.first > 0), width);
+    lbnn_sum sum = lbnn_sum_bias(lbnn_sums_start(kind, w, part.first > 0), width);
     for (int c = part.channel; c < part.channels; c++) {
         for (int k = 0; k < y.count; k++) {
             const int line = c * s->in_height + y.start + k * s->dilation_height;
             const int row = (c * s->kernel_height + y.first + k) * s->kernel_width;
             const lbnn_span run = lbnn_span_in(x, part, row, s->dilation_width);
             sum = lbnn_sum_run(sum, kind, in_mean, in_var, line * s->in_width + run.start, s->dilation_width,
-                               w + 2 * width * (row + run.first + 1), width, run.count);
+                               w + lbnn_row_at(kind, width, row + run.first), width, run.count);
         }
     }
     return sum;
 }
 
 /* One row of a packed block of output channels, which begins at element `to` of the outputs, part after part. */
-LBNN_INLINE void lbnn_conv_row_any(int kind, const float *in_mean, const float *in_var, const float *w, int width,
+LBNN_INLINE void lbnn_conv_row_any(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w, int width,
                                    float *out_mean, float *out_var, int to, const lbnn_conv_shape *s, int channels,
                                    lbnn_span y)
 {

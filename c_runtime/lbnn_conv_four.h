@@ -30,7 +30,7 @@ LBNN_INLINE lbnn_input lbnn_input_edge(int kind, const float *mean, const float 
     return x;
 }
 
-LBNN_INLINE lbnn_four lbnn_four_pixels_bias(const float *row, int width)
+LBNN_INLINE lbnn_four lbnn_four_pixels_bias(const lbnn_weight *row, int width)
 {
     const lbnn_sum bias = lbnn_sum_bias(row, width);
     const lbnn_four sums = {bias, bias, bias, bias};
@@ -39,26 +39,35 @@ LBNN_INLINE lbnn_four lbnn_four_pixels_bias(const float *row, int width)
 
 /* One weight times the inputs of four pixels. */
 LBNN_INLINE lbnn_four lbnn_four_pixels_add(lbnn_four sums, int kind, lbnn_input a, lbnn_input b, lbnn_input c,
-                                           lbnn_input d, const float *row, int width)
+                                           lbnn_input d, const lbnn_weight *row, int width)
 {
     LBNN_ROUND_PRODUCTS
-    const float w = row[0];
+    const float w = LBNN_MEAN(row[0]);
     const float square = w * w;
-    const float v = row[width];
+    const float v = lbnn_is_full(kind) ? LBNN_VAR(row[LBNN_VARS(width)]) : w;
+    if (lbnn_is_squares(kind)) {
+        sums.a.var += a.s * v;
+        sums.b.var += b.s * v;
+        sums.c.var += c.s * v;
+        sums.d.var += d.s * v;
+        return sums;
+    }
     sums.a.mean += a.e * w;
     sums.b.mean += b.e * w;
     sums.c.mean += c.e * w;
     sums.d.mean += d.e * w;
-    if (kind == LBNN_MOMENTS) {
+    if (lbnn_is_random(kind)) {
         sums.a.var += a.v * square;
         sums.b.var += b.v * square;
         sums.c.var += c.v * square;
         sums.d.var += d.v * square;
     }
-    sums.a.var += a.s * v;
-    sums.b.var += b.s * v;
-    sums.c.var += c.s * v;
-    sums.d.var += d.s * v;
+    if (lbnn_is_full(kind)) {
+        sums.a.var += a.s * v;
+        sums.b.var += b.s * v;
+        sums.c.var += c.s * v;
+        sums.d.var += d.s * v;
+    }
     return sums;
 }
 
@@ -71,13 +80,13 @@ typedef struct {
     lbnn_four left, right;
 } lbnn_eight;
 
-LBNN_INLINE lbnn_eight lbnn_conv_four_pixels(int kind, int pair, const float *mean, const float *var, const float *start,
-                                             const float *w, int width, int row, int first, int last, int columns,
+LBNN_INLINE lbnn_eight lbnn_conv_four_pixels(int kind, int pair, const float *mean, const float *var, const lbnn_weight *start,
+                                             const lbnn_weight *w, int width, int row, int first, int last, int columns,
                                              int column, int plane, int channels)
 {
-    const int step = 2 * width;
+    const int step = lbnn_row_len(kind, width);
     const int skip = 3 - (last - first);
-    const float *tap = w + step * (3 * (first - row) + 4);
+    const lbnn_weight *tap = w + lbnn_row_at(kind, width, 3 * (first - row) + 3);
     lbnn_eight sums;
     sums.left = lbnn_four_pixels_bias(start, width);
     sums.right = lbnn_four_pixels_bias(start + pair, width);
@@ -123,7 +132,7 @@ LBNN_INLINE lbnn_eight lbnn_conv_four_pixels(int kind, int pair, const float *me
 
 /* All pixels of one output channel, or of two. Rows outside the input are left out. A last block of columns that would
  * be incomplete is moved to the left and computes some pixels twice. */
-LBNN_INLINE void lbnn_conv_four_channels(int kind, int pair, const float *in_mean, const float *in_var, const float *w,
+LBNN_INLINE void lbnn_conv_four_channels(int kind, int pair, const float *in_mean, const float *in_var, const lbnn_weight *w,
                                          int width, float *out_mean, float *out_var, const lbnn_conv_shape *s,
                                          int in_channels)
 {
@@ -143,8 +152,9 @@ LBNN_INLINE void lbnn_conv_four_channels(int kind, int pair, const float *in_mea
                 const int channels = in_channels - c < fold ? in_channels - c : fold;
                 const int from = c * plane + first * columns + column;
                 lbnn_eight sums = lbnn_conv_four_pixels(kind, pair, in_mean + from, in_var + from,
-                                                        lbnn_sums_start(w, c > 0), w + 18 * width * c, width, row,
-                                                        first, last, columns, column, plane, channels);
+                                                        lbnn_sums_start(kind, w, c > 0),
+                                                        w + 9 * lbnn_row_len(kind, width) * c, width, row, first, last,
+                                                        columns, column, plane, channels);
                 if (c > 0) {
                     sums.left = lbnn_four_join(sums.left, mean, var, 0, 1, 4);
                 }
@@ -160,23 +170,23 @@ LBNN_INLINE void lbnn_conv_four_channels(int kind, int pair, const float *in_mea
     }
 }
 
-LBNN_INLINE void lbnn_conv_four_3x3(int kind, const float *in_mean, const float *in_var, const float *w, int width,
+LBNN_INLINE void lbnn_conv_four_3x3(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w, int width,
                                     float *out_mean, float *out_var, const lbnn_conv_shape *s)
 {
     lbnn_conv_four_channels(kind, 1, in_mean, in_var, w, width, out_mean, out_var, s, s->in_channels);
 }
 
-LBNN_INLINE void lbnn_conv_four_depthwise(int kind, const float *in_mean, const float *in_var, const float *w,
+LBNN_INLINE void lbnn_conv_four_depthwise(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
                                           float *out_mean, float *out_var, const lbnn_conv_shape *s)
 {
     lbnn_conv_four_channels(kind, 0, in_mean, in_var, w, 1, out_mean, out_var, s, 1);
 }
 
 /* A part of the sums of four pixels of two output channels of a 1x1 convolution. */
-LBNN_INLINE lbnn_eight lbnn_conv_four_points(int kind, const float *mean, const float *var, const float *start,
-                                             const float *w, int width, int plane, int channels)
+LBNN_INLINE lbnn_eight lbnn_conv_four_points(int kind, const float *mean, const float *var, const lbnn_weight *start,
+                                             const lbnn_weight *w, int width, int plane, int channels)
 {
-    const float *tap = w + 2 * width;
+    const lbnn_weight *tap = w + lbnn_row_at(kind, width, 0);
     lbnn_eight sums;
     sums.left = lbnn_four_pixels_bias(start, width);
     sums.right = lbnn_four_pixels_bias(start + 1, width);
@@ -187,7 +197,7 @@ LBNN_INLINE lbnn_eight lbnn_conv_four_points(int kind, const float *mean, const 
         const lbnn_input x3 = lbnn_input_load(kind, mean, var, 3);
         sums.left = lbnn_four_pixels_add(sums.left, kind, x0, x1, x2, x3, tap, width);
         sums.right = lbnn_four_pixels_add(sums.right, kind, x0, x1, x2, x3, tap + 1, width);
-        tap += 2 * width;
+        tap += lbnn_row_len(kind, width);
         LBNN_HOLD(tap);
         if (--c == 0) {
             break;
@@ -198,7 +208,7 @@ LBNN_INLINE lbnn_eight lbnn_conv_four_points(int kind, const float *mean, const 
     return sums;
 }
 
-LBNN_INLINE void lbnn_conv_four_1x1(int kind, const float *in_mean, const float *in_var, const float *w, int width,
+LBNN_INLINE void lbnn_conv_four_1x1(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w, int width,
                                     float *out_mean, float *out_var, const lbnn_conv_shape *s)
 {
     const int plane = s->in_height * s->in_width;
@@ -213,8 +223,8 @@ LBNN_INLINE void lbnn_conv_four_1x1(int kind, const float *in_mean, const float 
         for (int c = 0; c < in_channels; c += fold) {
             const int channels = in_channels - c < fold ? in_channels - c : fold;
             lbnn_eight sums = lbnn_conv_four_points(kind, in_mean + c * plane + pixel, in_var + c * plane + pixel,
-                                                    lbnn_sums_start(w, c > 0), w + 2 * width * c, width, plane,
-                                                    channels);
+                                                    lbnn_sums_start(kind, w, c > 0),
+                                                    w + lbnn_row_len(kind, width) * c, width, plane, channels);
             if (c > 0) {
                 sums.left = lbnn_four_join(sums.left, mean, var, 0, 1, 4);
                 sums.right = lbnn_four_join(sums.right, mean + plane, var + plane, 0, 1, 4);

@@ -29,20 +29,20 @@ LBNN_INLINE lbnn_input lbnn_input_tap(int kind, int edge, const float *mean, con
 
 /* One part of the sums of four pixels: they share a weight, and four sums are on their way at a time instead of one. */
 LBNN_INLINE lbnn_pixels lbnn_conv_pixels(int kind, int edge, const float *in_mean, const float *in_var,
-                                         const float *w, int width, const lbnn_conv_shape *s, lbnn_part part,
+                                         const lbnn_weight *w, int width, const lbnn_conv_shape *s, lbnn_part part,
                                          lbnn_span y, int column)
 {
     const int columns = s->in_width;
     const int step = s->stride_width;
     const lbnn_span whole = {0, 0, s->kernel_width};
-    const lbnn_sums start = lbnn_sums_bias(lbnn_sums_start(w, part.first > 0), width);
+    const lbnn_sums start = lbnn_sums_bias(lbnn_sums_start(kind, w, part.first > 0), width);
     lbnn_pixels sums = {start, start, start, start};
     for (int c = part.channel; c < part.channels; c++) {
         for (int k = 0; k < y.count; k++) {
             const int from = (c * s->in_height + y.start + k * s->dilation_height) * columns;
             const int number = (c * s->kernel_height + y.first + k) * s->kernel_width;
             const lbnn_span taps = lbnn_span_in(whole, part, number, s->dilation_width);
-            const float *row = w + 2 * width * (number + taps.first + 1);
+            const lbnn_weight *row = w + lbnn_row_at(kind, width, number + taps.first);
             int x = column + taps.start;
             for (int t = 0; t < taps.count; t++) {
                 const lbnn_input xa = lbnn_input_tap(kind, edge, in_mean, in_var, from, x, columns);
@@ -53,7 +53,7 @@ LBNN_INLINE lbnn_pixels lbnn_conv_pixels(int kind, int edge, const float *in_mea
                 sums.b = lbnn_sums_add(sums.b, kind, xb, row, width);
                 sums.c = lbnn_sums_add(sums.c, kind, xc, row, width);
                 sums.d = lbnn_sums_add(sums.d, kind, xd, row, width);
-                row += 2 * width;
+                row += lbnn_row_len(kind, width);
                 x += s->dilation_width;
             }
         }
@@ -63,7 +63,7 @@ LBNN_INLINE lbnn_pixels lbnn_conv_pixels(int kind, int edge, const float *in_mea
 
 /* One row of a block of output channels, which begins at element `to` of the outputs, four pixels at a time and part
  * after part; the last four may overlap those before. */
-LBNN_INLINE void lbnn_conv_row_four(int kind, const float *in_mean, const float *in_var, const float *w, int width,
+LBNN_INLINE void lbnn_conv_row_four(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w, int width,
                                     int outputs, float *out_mean, float *out_var, int to, const lbnn_conv_shape *s,
                                     int channels, lbnn_span y)
 {
@@ -98,31 +98,43 @@ LBNN_INLINE void lbnn_conv_row_four(int kind, const float *in_mean, const float 
 
 /* One part of the sums of LBNN_LANES neighbouring pixels of one output channel, the first of which is element `to`, stride 1, all taps inside:
  * `column` is where the first tap of the first pixel is. */
-LBNN_INLINE void lbnn_conv_lanes(int kind, const float *in_mean, const float *in_var, const float *w,
+LBNN_INLINE void lbnn_conv_lanes(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
                                  float *out_mean, float *out_var, int to, const lbnn_conv_shape *s, lbnn_part part,
                                  lbnn_span y, int column)
 {
     LBNN_ROUND_PRODUCTS
     const lbnn_span whole = {0, 0, s->kernel_width};
-    lbnn_lanes mean = lbnn_lanes_fill(part.first > 0 ? 0.0f : w[0]);
-    lbnn_lanes var = lbnn_lanes_fill(part.first > 0 ? 0.0f : w[1]);
+    const lbnn_weight *start = lbnn_sums_start(kind, w, part.first > 0);
+    lbnn_lanes mean = lbnn_lanes_fill(LBNN_BIAS(start[0]));
+    lbnn_lanes var = lbnn_lanes_fill(LBNN_BIAS(start[1]));
     for (int c = part.channel; c < part.channels; c++) {
         for (int k = 0; k < y.count; k++) {
             const int line = c * s->in_height + y.start + k * s->dilation_height;
             const int number = (c * s->kernel_height + y.first + k) * s->kernel_width;
             const lbnn_span taps = lbnn_span_in(whole, part, number, s->dilation_width);
-            const float *row = w + 2 * (number + taps.first + 1);
+            const lbnn_weight *row = w + lbnn_row_at(kind, 1, number + taps.first);
             for (int t = 0; t < taps.count; t++) {
                 const int at = line * s->in_width + column + taps.start + t * s->dilation_width;
                 const lbnn_lanes e = lbnn_lanes_load(in_mean + at, LBNN_LANES);
+                const lbnn_weight *tap = row + lbnn_row_len(kind, 1) * t;
+                const float weight = LBNN_MEAN(tap[0]);
                 lbnn_lanes second = e * e;
-                mean += e * row[2 * t];
-                if (kind == LBNN_MOMENTS) {
+                if (!lbnn_is_squares(kind)) {
+                    mean += e * weight;
+                }
+                if (lbnn_is_random(kind)) {
                     const lbnn_lanes v = lbnn_lanes_load(in_var + at, LBNN_LANES);
                     second = v + e * e;
-                    var += v * (row[2 * t] * row[2 * t]);
+                    if (!lbnn_is_squares(kind)) {
+                        var += v * (weight * weight);
+                    }
                 }
-                var += second * row[2 * t + 1];
+                if (lbnn_is_squares(kind)) {
+                    var += second * weight;
+                }
+                if (lbnn_is_full(kind)) {
+                    var += second * LBNN_VAR(tap[LBNN_VARS(1)]);
+                }
             }
         }
     }
@@ -140,7 +152,7 @@ LBNN_INLINE void lbnn_conv_lanes(int kind, const float *in_mean, const float *in
 
 /* One row of one output channel, stride 1: edges pixel by pixel, the inside in lanes, the last of which may
  * overlap those before. */
-LBNN_INLINE void lbnn_conv_row_one(int kind, const float *in_mean, const float *in_var, const float *w,
+LBNN_INLINE void lbnn_conv_row_one(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
                                    float *out_mean, float *out_var, int to, const lbnn_conv_shape *s, int channels,
                                    lbnn_span y)
 {

@@ -44,20 +44,30 @@ LBNN_INLINE lbnn_sum lbnn_small_add(lbnn_sum sum, lbnn_input x, float w, float v
     return sum;
 }
 
+/* A mean and the variance `step` floats behind it. */
+LBNN_INLINE lbnn_sum lbnn_sum_at(const float *mean, int step)
+{
+    lbnn_sum sum;
+    sum.mean = mean[0];
+    sum.var = mean[step];
+    return sum;
+}
+
 /* One pixel of a packed block of `width` output channels: element `to` of the first channel. Gives the block's end. A
  * block is always read as one of 8; outputs that do not exist are computed and not stored. Sums are added up in parts as
  * in lbnn_sums.h, and wait in the outputs. */
-LBNN_DEFAULT_KERNEL const float *lbnn_small_pixel(const float *in_mean, const float *in_var, const float *w, int width,
-                                                  float *out_mean, float *out_var, int to,
-                                                  const lbnn_conv_small_shape *s)
+LBNN_DEFAULT_KERNEL const lbnn_weight *lbnn_small_pixel(const float *in_mean, const float *in_var,
+                                                        const lbnn_weight *w, int width, float *out_mean,
+                                                        float *out_var, int to, const lbnn_conv_small_shape *s)
 {
     const int top = to / s->out_width * s->stride_height - s->padding_height;
     const int left = to % s->out_width * s->stride_width - s->padding_width;
     const int bottom = top + s->kernel_height * s->dilation_height;
     const int right = left + s->kernel_width * s->dilation_width;
     float sums[2 * LBNN_PACK];
-    const float *start = w;
-    const float *v = w + width;
+    const lbnn_weight *start = w;
+    const lbnn_weight *v = w + width;
+    w += LBNN_ROW(width, 0);
     int taps = s->in_channels * s->kernel_height * s->kernel_width;
     int y = top;
     int x = left;
@@ -65,25 +75,27 @@ LBNN_DEFAULT_KERNEL const float *lbnn_small_pixel(const float *in_mean, const fl
     for (int more = 0;; more = 1) {
         int rest = taps < LBNN_FOLD / 2 ? taps : LBNN_FOLD / 2;
         taps -= rest;
-        lbnn_sum a = {start[0], v[0]}, b = {start[1], v[1]}, c = {start[2], v[2]}, d = {start[3], v[3]};
-        lbnn_sum e = {start[4], v[4]}, f = {start[5], v[5]}, g = {start[6], v[6]}, h = {start[7], v[7]};
+        lbnn_sum a = {LBNN_BIAS(start[0]), LBNN_BIAS(v[0])}, b = {LBNN_BIAS(start[1]), LBNN_BIAS(v[1])};
+        lbnn_sum c = {LBNN_BIAS(start[2]), LBNN_BIAS(v[2])}, d = {LBNN_BIAS(start[3]), LBNN_BIAS(v[3])};
+        lbnn_sum e = {LBNN_BIAS(start[4]), LBNN_BIAS(v[4])}, f = {LBNN_BIAS(start[5]), LBNN_BIAS(v[5])};
+        lbnn_sum g = {LBNN_BIAS(start[6]), LBNN_BIAS(v[6])}, h = {LBNN_BIAS(start[7]), LBNN_BIAS(v[7])};
         do {
             const int columns = LBNN_AS(unsigned, y) < s->in_height ? s->in_width : 0; /* none in a row outside */
             const int from = (line + y) * s->in_width;
             do {
-                w += 2 * width;
+                w += LBNN_STEP(width);
                 if (x >= 0 && x < columns) {
                     const lbnn_input input = lbnn_input_load(LBNN_MOMENTS, in_mean, in_var, from + x);
-                    v = w + width;
+                    v = w + LBNN_VARS(width);
                     LBNN_HOLD(v);
-                    a = lbnn_small_add(a, input, w[0], v[0]);
-                    b = lbnn_small_add(b, input, w[1], v[1]);
-                    c = lbnn_small_add(c, input, w[2], v[2]);
-                    d = lbnn_small_add(d, input, w[3], v[3]);
-                    e = lbnn_small_add(e, input, w[4], v[4]);
-                    f = lbnn_small_add(f, input, w[5], v[5]);
-                    g = lbnn_small_add(g, input, w[6], v[6]);
-                    h = lbnn_small_add(h, input, w[7], v[7]);
+                    a = lbnn_small_add(a, input, LBNN_MEAN(w[0]), LBNN_VAR(v[0]));
+                    b = lbnn_small_add(b, input, LBNN_MEAN(w[1]), LBNN_VAR(v[1]));
+                    c = lbnn_small_add(c, input, LBNN_MEAN(w[2]), LBNN_VAR(v[2]));
+                    d = lbnn_small_add(d, input, LBNN_MEAN(w[3]), LBNN_VAR(v[3]));
+                    e = lbnn_small_add(e, input, LBNN_MEAN(w[4]), LBNN_VAR(v[4]));
+                    f = lbnn_small_add(f, input, LBNN_MEAN(w[5]), LBNN_VAR(v[5]));
+                    g = lbnn_small_add(g, input, LBNN_MEAN(w[6]), LBNN_VAR(v[6]));
+                    h = lbnn_small_add(h, input, LBNN_MEAN(w[7]), LBNN_VAR(v[7]));
                 }
                 x += s->dilation_width;
                 rest--;
@@ -103,7 +115,7 @@ LBNN_DEFAULT_KERNEL const float *lbnn_small_pixel(const float *in_mean, const fl
         sums[12] = e.var, sums[13] = f.var, sums[14] = g.var, sums[15] = h.var;
         int at = to;
         for (int i = 0; i < width; i++) {
-            lbnn_sum sum = lbnn_sum_bias(sums + i, LBNN_PACK);
+            lbnn_sum sum = lbnn_sum_at(sums + i, LBNN_PACK);
             if (more) {
                 sum = lbnn_sum_join(sum, out_mean, out_var, at);
             }
@@ -111,19 +123,24 @@ LBNN_DEFAULT_KERNEL const float *lbnn_small_pixel(const float *in_mean, const fl
             at += s->out_height * s->out_width;
         }
         if (taps == 0) {
-            return w + 2 * width;
+            return w + LBNN_STEP(width);
         }
+#ifdef LBNN_HALF_WEIGHTS
+        start = lbnn_zeros;
+        v = lbnn_zeros + LBNN_PACK;
+#else /* zeros of its own take no flash */
         start = sums;
         v = sums + LBNN_PACK;
         for (int i = 2 * LBNN_PACK - 1; i >= 0; i--) {
             sums[i] = 0.0f;
             LBNN_HOLD(i);
         }
+#endif
     }
 }
 
 /* E' = E[b] + E * E[w];  V' = V[b] + S * V[w] + V * E[w]^2,  S = V + E^2  (* is convolution) */
-LBNN_KERNEL void lbnn_conv2d_small(const float *in_mean, const float *in_var, const float *w, float *out_mean,
+LBNN_KERNEL void lbnn_conv2d_small(const float *in_mean, const float *in_var, const lbnn_weight *w, float *out_mean,
                                    float *out_var, const lbnn_conv_small_shape *shape)
 {
     const lbnn_conv_small_shape *s = shape;
@@ -131,7 +148,7 @@ LBNN_KERNEL void lbnn_conv2d_small(const float *in_mean, const float *in_var, co
     for (int g = s->groups; g > 0; g--) {
         for (int rest = s->out_channels; rest > 0; rest -= LBNN_PACK) {
             const int width = rest < LBNN_PACK ? rest : LBNN_PACK;
-            const float *next = w;
+            const lbnn_weight *next = w;
             for (int at = 0; at < plane; at++) {
                 next = lbnn_small_pixel(in_mean, in_var, w, width, out_mean, out_var, at, s);
             }

@@ -12,8 +12,6 @@
 
 #include "lbnn.h"
 
-#include <math.h> /* sqrtf, and fabsf, which is an instruction or a mask everywhere */
-
 #ifdef LBNN_SIMD
 
 #define LBNN_LANES LBNN_BLOCK
@@ -34,9 +32,9 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_load(const float *from, int n)
 {
     lbnn_lanes x = {0.0f};
     if (n >= LBNN_LANES) {
-        memcpy(&x, from, sizeof x);
+        LBNN_MEMCPY(&x, from, sizeof x);
     } else {
-        memcpy(&x, from, LBNN_AS(size_t, n) * sizeof *from);
+        LBNN_MEMCPY(&x, from, LBNN_AS(size_t, n) * sizeof *from);
     }
     return x;
 }
@@ -44,9 +42,9 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_load(const float *from, int n)
 LBNN_INLINE void lbnn_lanes_store(float *to, lbnn_lanes x, int n)
 {
     if (n >= LBNN_LANES) {
-        memcpy(to, &x, sizeof x);
+        LBNN_MEMCPY(to, &x, sizeof x);
     } else {
-        memcpy(to, &x, LBNN_AS(size_t, n) * sizeof *to);
+        LBNN_MEMCPY(to, &x, LBNN_AS(size_t, n) * sizeof *to);
     }
 }
 
@@ -97,7 +95,7 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_sqrt(lbnn_lanes x)
 {
     float root[LBNN_LANES];
     for (int i = 0; i < LBNN_LANES; i++) {
-        root[i] = sqrtf(x[i]);
+        root[i] = lbnn_sqrtf(x[i]);
     }
     return lbnn_lanes_load(root, LBNN_LANES);
 }
@@ -170,12 +168,12 @@ LBNN_INLINE int lbnn_lanes_worth(lbnn_mask mask)
 
 LBNN_INLINE lbnn_lanes lbnn_lanes_abs(lbnn_lanes x)
 {
-    return fabsf(x);
+    return lbnn_fabsf(x);
 }
 
 LBNN_INLINE lbnn_lanes lbnn_lanes_sqrt(lbnn_lanes x)
 {
-    return sqrtf(x);
+    return lbnn_sqrtf(x);
 }
 
 LBNN_INLINE lbnn_integers lbnn_lanes_integer(lbnn_lanes x)
@@ -191,11 +189,7 @@ LBNN_INLINE lbnn_lanes lbnn_lanes_float(lbnn_integers n)
 /* x 2^-n by taking n >= 0 from the exponent field */
 LBNN_INLINE lbnn_lanes lbnn_lanes_scale(lbnn_lanes x, lbnn_integers n)
 {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits -= LBNN_AS(uint32_t, n) << 23;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    return lbnn_bits_float(lbnn_float_bits(x) - (LBNN_AS(uint32_t, n) << 23));
 }
 
 #endif

@@ -17,14 +17,14 @@
 #include "lbnn_sums.h"
 
 /* LBNN_BLOCK outputs from `o` of a packed block of `width`, all inputs; the inputs of a part are taken in turn. */
-LBNN_INLINE void lbnn_linear_some(int kind, const float *in_mean, const float *in_var, const float *w, int width,
+LBNN_INLINE void lbnn_linear_some(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w, int width,
                                   int o, float *out_mean, float *out_var, int in_len)
 {
     const int fold = lbnn_fold(kind);
     for (int from = 0; from < in_len; from += fold) {
         const int n = in_len - from < fold ? in_len - from : fold;
-        lbnn_sums sums = lbnn_sums_bias(lbnn_sums_start(w + o, from > 0), width);
-        sums = lbnn_sums_run(sums, kind, in_mean + from, in_var + from, 0, 1, w + 2 * width * (from + 1) + o, width, n);
+        lbnn_sums sums = lbnn_sums_bias(lbnn_sums_start(kind, w + o, from > 0), width);
+        sums = lbnn_sums_run(sums, kind, in_mean + from, in_var + from, 0, 1, w + lbnn_row_at(kind, width, from) + o, width, n);
         if (from > 0) {
             sums = lbnn_sums_join(sums, out_mean, out_var, o, 1, width - o);
         }
@@ -35,14 +35,14 @@ LBNN_INLINE void lbnn_linear_some(int kind, const float *in_mean, const float *i
 }
 
 /* The same for output `o` alone. */
-LBNN_INLINE void lbnn_linear_one(int kind, const float *in_mean, const float *in_var, const float *w, int width, int o,
+LBNN_INLINE void lbnn_linear_one(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w, int width, int o,
                                  float *out_mean, float *out_var, int in_len)
 {
     const int fold = lbnn_fold(kind);
     for (int from = 0; from < in_len; from += fold) {
         const int n = in_len - from < fold ? in_len - from : fold;
-        lbnn_sum sum = lbnn_sum_bias(lbnn_sums_start(w + o, from > 0), width);
-        sum = lbnn_sum_run(sum, kind, in_mean + from, in_var + from, 0, 1, w + 2 * width * (from + 1) + o, width, n);
+        lbnn_sum sum = lbnn_sum_bias(lbnn_sums_start(kind, w + o, from > 0), width);
+        sum = lbnn_sum_run(sum, kind, in_mean + from, in_var + from, 0, 1, w + lbnn_row_at(kind, width, from) + o, width, n);
         if (from > 0) {
             sum = lbnn_sum_join(sum, out_mean, out_var, o);
         }
@@ -51,7 +51,7 @@ LBNN_INLINE void lbnn_linear_one(int kind, const float *in_mean, const float *in
 }
 
 /* One packed block: `width` outputs. */
-LBNN_INLINE void lbnn_linear_block(int kind, const float *in_mean, const float *in_var, const float *w,
+LBNN_INLINE void lbnn_linear_block(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
                                    int width, float *out_mean, float *out_var, int in_len)
 {
     int o = 0;
@@ -65,26 +65,26 @@ LBNN_INLINE void lbnn_linear_block(int kind, const float *in_mean, const float *
 
 #ifdef LBNN_SIMD
 /* Four packed blocks at once: a sum has to wait for the one before it, so four are kept going. */
-LBNN_INLINE void lbnn_linear_four(int kind, const float *in_mean, const float *in_var, const float *w,
+LBNN_INLINE void lbnn_linear_four(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
                                   float *out_mean, float *out_var, int in_len)
 {
-    const int block = 2 * LBNN_PACK * (in_len + 1);
+    const int block = lbnn_row_at(kind, LBNN_PACK, in_len);
     const int fold = lbnn_fold(kind);
     for (int o = 0; o < LBNN_PACK; o += LBNN_BLOCK) {
-        const float *row = w + o;
         for (int from = 0; from < in_len; from += fold) {
             const int end = in_len - from < fold ? in_len : from + fold;
-            lbnn_sums a = lbnn_sums_bias(lbnn_sums_start(w + o, from > 0), LBNN_PACK);
-            lbnn_sums b = lbnn_sums_bias(lbnn_sums_start(w + o + block, from > 0), LBNN_PACK);
-            lbnn_sums c = lbnn_sums_bias(lbnn_sums_start(w + o + 2 * block, from > 0), LBNN_PACK);
-            lbnn_sums d = lbnn_sums_bias(lbnn_sums_start(w + o + 3 * block, from > 0), LBNN_PACK);
+            lbnn_sums a = lbnn_sums_bias(lbnn_sums_start(kind, w + o, from > 0), LBNN_PACK);
+            lbnn_sums b = lbnn_sums_bias(lbnn_sums_start(kind, w + o + block, from > 0), LBNN_PACK);
+            lbnn_sums c = lbnn_sums_bias(lbnn_sums_start(kind, w + o + 2 * block, from > 0), LBNN_PACK);
+            lbnn_sums d = lbnn_sums_bias(lbnn_sums_start(kind, w + o + 3 * block, from > 0), LBNN_PACK);
+            const lbnn_weight *row = w + lbnn_row_at(kind, LBNN_PACK, from) + o;
             for (int i = from; i < end; i++) {
                 const lbnn_input x = lbnn_input_load(kind, in_mean, in_var, i);
-                row += 2 * LBNN_PACK;
                 a = lbnn_sums_add(a, kind, x, row, LBNN_PACK);
                 b = lbnn_sums_add(b, kind, x, row + block, LBNN_PACK);
                 c = lbnn_sums_add(c, kind, x, row + 2 * block, LBNN_PACK);
                 d = lbnn_sums_add(d, kind, x, row + 3 * block, LBNN_PACK);
+                row += lbnn_row_len(kind, LBNN_PACK);
             }
             if (from > 0) {
                 a = lbnn_sums_join(a, out_mean, out_var, o, 1, LBNN_BLOCK);
@@ -101,13 +101,13 @@ LBNN_INLINE void lbnn_linear_four(int kind, const float *in_mean, const float *i
 }
 #endif
 
-LBNN_INLINE void lbnn_linear_blocks(int kind, const float *in_mean, const float *in_var, const float *w,
+LBNN_INLINE void lbnn_linear_blocks(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
                                     float *out_mean, float *out_var, int in_len, int out_len)
 {
 #ifdef LBNN_SIMD
     for (; out_len >= 4 * LBNN_PACK; out_len -= 4 * LBNN_PACK) {
         lbnn_linear_four(kind, in_mean, in_var, w, out_mean, out_var, in_len);
-        w += 4 * 2 * LBNN_PACK * (in_len + 1);
+        w += 4 * lbnn_row_at(kind, LBNN_PACK, in_len);
         out_mean += 4 * LBNN_PACK;
         out_var += 4 * LBNN_PACK;
     }
@@ -116,7 +116,7 @@ LBNN_INLINE void lbnn_linear_blocks(int kind, const float *in_mean, const float 
     while (out_len > 0) {
         const int width = out_len < LBNN_PACK ? out_len : LBNN_PACK;
         lbnn_linear_block(kind, in_mean, in_var, w, width, out_mean, out_var, in_len);
-        w += 2 * width * (in_len + 1);
+        w += lbnn_row_at(kind, width, in_len);
         out_mean += width;
         out_var += width;
         out_len -= width;
@@ -124,7 +124,7 @@ LBNN_INLINE void lbnn_linear_blocks(int kind, const float *in_mean, const float 
 #else /* whole blocks apart, compiled for their constant width */
     for (; out_len >= LBNN_PACK; out_len -= LBNN_PACK) {
         lbnn_linear_block(kind, in_mean, in_var, w, LBNN_PACK, out_mean, out_var, in_len);
-        w += 2 * LBNN_PACK * (in_len + 1);
+        w += lbnn_row_at(kind, LBNN_PACK, in_len);
         out_mean += LBNN_PACK;
         out_var += LBNN_PACK;
     }
@@ -136,14 +136,14 @@ LBNN_INLINE void lbnn_linear_blocks(int kind, const float *in_mean, const float 
 
 /* E' = E[b] + E E[w];  V' = V[b] + S V[w] + V E[w]^2,  S = V + E^2 */
 LBNN_KERNEL void lbnn_linear(const float *LBNN_RESTRICT in_mean, const float *LBNN_RESTRICT in_var,
-                             const float *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
+                             const lbnn_weight *LBNN_RESTRICT w, float *LBNN_RESTRICT out_mean,
                              float *LBNN_RESTRICT out_var, int in_len, int out_len)
 {
     lbnn_linear_blocks(LBNN_MOMENTS, in_mean, in_var, w, out_mean, out_var, in_len, out_len);
 }
 
 /* E' = E[b] + x E[w];  V' = V[b] + x^2 V[w] */
-LBNN_KERNEL void lbnn_linear_point(const float *LBNN_RESTRICT in, const float *LBNN_RESTRICT w,
+LBNN_KERNEL void lbnn_linear_point(const float *LBNN_RESTRICT in, const lbnn_weight *LBNN_RESTRICT w,
                                    float *LBNN_RESTRICT out_mean, float *LBNN_RESTRICT out_var,
                                    int in_len, int out_len)
 {

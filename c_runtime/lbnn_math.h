@@ -88,6 +88,13 @@ typedef struct {
 /* Beyond this everything is below 1e-32. */
 #define LBNN_TAIL_MAX 12.0f
 
+/* Where a tail begins, for 0 <= ahead < LBNN_TAIL_MAX sigma, which the caller has compared: that keeps the exponent of
+ * the tail in its range. */
+LBNN_INLINE lbnn_lanes lbnn_tail_place(lbnn_lanes ahead, lbnn_lanes sigma)
+{
+    return ahead / sigma;
+}
+
 /* The differences above cancel as x grows (J2 ~ 2 phi / x^3), so none is taken. The identities
  * (1 + x^2) I1 + x J2 = phi and Q = J2 + x I1 hold exactly if, for any polynomials N and P,
  *     T = P + x N,   D = N + x T,   I1 = phi N / D,   J2 = phi P / D,   Q = phi T / D

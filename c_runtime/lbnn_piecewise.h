@@ -32,13 +32,6 @@ LBNN_INLINE lbnn_lanes lbnn_cell_density(lbnn_cell_end end)
     return end.i1 + end.x * end.q;
 }
 
-/* ahead / sigma, which is below LBNN_TAIL_MAX where `ahead` is below that many sigmas; bounded, so that the exponent of
- * the tail stays in its range whatever the bits are. */
-LBNN_INLINE lbnn_lanes lbnn_tail_place(lbnn_lanes ahead, lbnn_lanes sigma)
-{
-    return lbnn_lanes_at_most(lbnn_lanes_abs(ahead / sigma), LBNN_TAIL_MAX);
-}
-
 /* The tail beyond `ahead` >= 0; beyond LBNN_TAIL_MAX it is nothing, and so it is with sigma = 0. */
 LBNN_INLINE lbnn_cell_end lbnn_cell_tail(lbnn_lanes ahead, lbnn_lanes sigma, lbnn_mask inside, lbnn_tail_odd c)
 {
@@ -256,8 +249,9 @@ LBNN_INLINE lbnn_moments lbnn_piecewise_of(lbnn_moments x, const float *pieces, 
     in.first = pieces;
     in.last = pieces;
     lbnn_lanes line = lbnn_piece_line(x.mean, pieces), slope = lbnn_lanes_fill(pieces[1]);
-    for (int i = 1; i <= kinks; i++) {
-        const float *piece = pieces + LBNN_PIECE * i;
+    const float *piece = pieces;
+    for (int rest = kinks; rest > 0; rest--) {
+        piece += LBNN_PIECE;
         const lbnn_mask reached = lbnn_lanes_less(lbnn_lanes_fill(piece[0]), x.mean);
         if (!lbnn_lanes_worth(reached)) {
             break;

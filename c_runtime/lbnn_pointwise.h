@@ -153,13 +153,6 @@ LBNN_KERNEL void lbnn_variance_head_point(const float *in, float *out_mean, floa
 
 /* ---- checks: on the bits, because -ffast-math lets compilers assume that no NaN exists ---------- */
 
-LBNN_INLINE uint32_t lbnn_float_bits(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 /* 1 if no element is infinite or NaN: without its sign, a finite float is below 0x7f800000. */
 LBNN_KERNEL int lbnn_is_finite(const float *x, int n)
 {

@@ -8,8 +8,6 @@
 #ifndef LBNN_POOL_CORRELATED_H
 #define LBNN_POOL_CORRELATED_H
 
-#include <math.h> /* sqrtf */
-
 #include "lbnn_pool.h"
 
 /* The sum of roots over a window, row after row, in parts of LBNN_FOLD elements. */
@@ -21,7 +19,7 @@ LBNN_INLINE float lbnn_window_sigmas(const float *in, int width, lbnn_window y, 
     for (int row = y.first; row < y.last; row++) {
         const float *from = in + row * width;
         for (int i = x.first; i < x.last; i++) {
-            part += sqrtf(from[i]);
+            part += lbnn_sqrtf(from[i]);
             if (--rest == 0) {
                 sum += part;
                 part = 0.0f;

@@ -19,20 +19,18 @@
 #ifndef LBNN_STREAM_H
 #define LBNN_STREAM_H
 
-#include <math.h> /* sqrtf */
-
 #include "lbnn.h"
 
 LBNN_INLINE uint32_t lbnn_count_load(const float *count)
 {
     uint32_t number;
-    memcpy(&number, count, sizeof number);
+    LBNN_MEMCPY(&number, count, sizeof number);
     return number;
 }
 
 LBNN_INLINE void lbnn_count_store(float *count, uint32_t number)
 {
-    memcpy(count, &number, sizeof number);
+    LBNN_MEMCPY(count, &number, sizeof number);
 }
 
 /* Where the oldest column is, and the next one goes. */
@@ -107,7 +105,7 @@ LBNN_KERNEL void lbnn_ring_sum(float *ring, const float *column, int channels, i
             }
             *part = 0.0f;
         }
-        *part += roots ? sqrtf(column[c]) : column[c];
+        *part += roots ? lbnn_sqrtf(column[c]) : column[c];
     }
     lbnn_ring_advance(ring, at, stride);
 }

@@ -12,8 +12,8 @@
  *     block 0:  E[b] x B, V[b] x B,  E[w_0] x B, V[w_0] x B,  E[w_1] x B, ...
  *     block 1:  ...
  *
- * That is 8 bytes a weight, read from the first to the last. Kernels whose LBNN_BLOCK is 4 read each
- * half of a row in turn, so one packing serves every width. LBNN_PACK - 1 unused floats at the end let a
+ * That is 8 bytes a weight, read from the first to the last; lbnn_weights.h has the other form, of 4. Kernels whose
+ * LBNN_BLOCK is 4 read each half of a row in turn, so one packing serves every width. LBNN_PACK - 1 unused floats at the end let a
  * kernel load a whole block where a narrower one is left (LBNN_WHOLE_BLOCKS): it computes a few outputs
  * that do not exist and does not store them.
  *
@@ -23,11 +23,14 @@
  * before it gave, which waits in the outputs, is added at its end (lbnn_sums_join):
  *
  *     E' = ((E[b] + E_0 E[w_0] + ... + E_71 E[w_71]) + (E_72 E[w_72] + ...)) + (...)
+ *
+ * Where variances of weights are products of factors (lbnn_rank1.h) only the row of the bias has variances: 4 bytes a
+ * weight.
  */
 #ifndef LBNN_SUMS_H
 #define LBNN_SUMS_H
 
-#include "lbnn_lanes.h"
+#include "lbnn_weights.h"
 
 #define LBNN_PACK 8
 
@@ -40,8 +43,46 @@
 #endif
 
 /* What a kernel's input is: moments, or a point, whose variance is never read. Always a constant, so that
- * each kernel is compiled for one of the two. */
-enum { LBNN_POINT, LBNN_MOMENTS };
+ * each kernel is compiled for one of the two. _RANK1 leaves S V[w] out of the sums; _SQUARES are the sums of S alone,
+ * with factors in place of weights. */
+enum {
+    LBNN_POINT,
+    LBNN_MOMENTS,
+    LBNN_POINT_RANK1,
+    LBNN_MOMENTS_RANK1,
+    LBNN_POINT_SQUARES,
+    LBNN_MOMENTS_SQUARES
+};
+
+LBNN_INLINE int lbnn_is_random(int kind)
+{
+    return kind == LBNN_MOMENTS || kind == LBNN_MOMENTS_RANK1 || kind == LBNN_MOMENTS_SQUARES;
+}
+
+/* Whether the row of an input holds variances too. */
+LBNN_INLINE int lbnn_is_full(int kind)
+{
+    return kind == LBNN_POINT || kind == LBNN_MOMENTS;
+}
+
+LBNN_INLINE int lbnn_is_squares(int kind)
+{
+    return kind == LBNN_POINT_SQUARES || kind == LBNN_MOMENTS_SQUARES;
+}
+
+/* The length of a row, and where in its block that of input i begins; behind the last input the block ends. */
+LBNN_INLINE int lbnn_row_len(int kind, int width)
+{
+    return lbnn_is_full(kind) ? LBNN_STEP(width) : width;
+}
+
+LBNN_INLINE int lbnn_row_at(int kind, int width, int i)
+{
+    if (lbnn_is_full(kind)) {
+        return LBNN_ROW(width, i + 1);
+    }
+    return lbnn_is_squares(kind) ? width * i : width * (i + 2);
+}
 
 /* Inputs in a part of a sum: with moments each adds two products to a variance. */
 LBNN_INLINE int lbnn_fold(int kind)
@@ -50,11 +91,11 @@ LBNN_INLINE int lbnn_fold(int kind)
 }
 
 /* What the first part of a sum begins with, the row of the bias, or another part: a row of zeros. */
-LBNN_UNUSED static const float lbnn_zeros[2 * LBNN_PACK] = {0.0f};
+LBNN_UNUSED static const lbnn_weight lbnn_zeros[2 * LBNN_PACK] = {0};
 
-LBNN_INLINE const float *lbnn_sums_start(const float *bias, int more)
+LBNN_INLINE const lbnn_weight *lbnn_sums_start(int kind, const lbnn_weight *bias, int more)
 {
-    return more ? lbnn_zeros : bias;
+    return more || lbnn_is_squares(kind) ? lbnn_zeros : bias;
 }
 
 /* One input: E, V and S = V + E^2. */
@@ -74,29 +115,35 @@ LBNN_INLINE lbnn_input lbnn_input_load(int kind, const float *mean, const float 
     LBNN_ROUND_PRODUCTS
     lbnn_input x;
     x.e = mean[at];
-    x.v = kind == LBNN_MOMENTS ? var[at] : 0.0f;
-    x.s = kind == LBNN_MOMENTS ? x.v + x.e * x.e : x.e * x.e;
+    x.v = lbnn_is_random(kind) ? var[at] : 0.0f;
+    x.s = lbnn_is_random(kind) ? x.v + x.e * x.e : x.e * x.e;
     return x;
 }
 
-LBNN_INLINE lbnn_sum lbnn_sum_bias(const float *row, int width)
+LBNN_INLINE lbnn_sum lbnn_sum_bias(const lbnn_weight *row, int width)
 {
     lbnn_sum sum;
-    sum.mean = row[0];
-    sum.var = row[width];
+    sum.mean = LBNN_BIAS(row[0]);
+    sum.var = LBNN_BIAS(row[width]);
     return sum;
 }
 
 /* E' += E E[w];  V' += V E[w]^2 + S V[w]  (of a point: E^2 V[w]) */
-LBNN_INLINE lbnn_sum lbnn_sum_add(lbnn_sum sum, int kind, lbnn_input x, const float *row, int width)
+LBNN_INLINE lbnn_sum lbnn_sum_add(lbnn_sum sum, int kind, lbnn_input x, const lbnn_weight *row, int width)
 {
     LBNN_ROUND_PRODUCTS
-    const float w = row[0];
+    const float w = LBNN_MEAN(row[0]);
+    if (lbnn_is_squares(kind)) {
+        sum.var += x.s * w;
+        return sum;
+    }
     sum.mean += x.e * w;
-    if (kind == LBNN_MOMENTS) {
+    if (lbnn_is_random(kind)) {
         sum.var += x.v * (w * w);
     }
-    sum.var += x.s * row[width];
+    if (lbnn_is_full(kind)) {
+        sum.var += x.s * LBNN_VAR(row[LBNN_VARS(width)]);
+    }
     return sum;
 }
 
@@ -131,23 +178,29 @@ typedef struct {
     lbnn_lanes mean, var;
 } lbnn_sums;
 
-LBNN_INLINE lbnn_sums lbnn_sums_bias(const float *row, int width)
+LBNN_INLINE lbnn_sums lbnn_sums_bias(const lbnn_weight *row, int width)
 {
     lbnn_sums sums;
-    sums.mean = lbnn_lanes_load(row, LBNN_LANES);
-    sums.var = lbnn_lanes_load(row + width, LBNN_LANES);
+    sums.mean = lbnn_biases_load(row);
+    sums.var = lbnn_biases_load(row + width);
     return sums;
 }
 
-LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, const float *row, int width)
+LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, const lbnn_weight *row, int width)
 {
     LBNN_ROUND_PRODUCTS
-    const lbnn_lanes w = lbnn_lanes_load(row, LBNN_LANES);
+    const lbnn_lanes w = lbnn_means_load(row);
+    if (lbnn_is_squares(kind)) {
+        sums.var += x.s * w;
+        return sums;
+    }
     sums.mean += x.e * w;
-    if (kind == LBNN_MOMENTS) {
+    if (lbnn_is_random(kind)) {
         sums.var += x.v * (w * w);
     }
-    sums.var += x.s * lbnn_lanes_load(row + width, LBNN_LANES);
+    if (lbnn_is_full(kind)) {
+        sums.var += x.s * lbnn_vars_load(row + LBNN_VARS(width));
+    }
     return sums;
 }
 
@@ -228,7 +281,7 @@ LBNN_INLINE void lbnn_four_store(lbnn_four sums, float *mean, float *var, int at
     }
 }
 
-LBNN_INLINE lbnn_four lbnn_four_outputs_bias(const float *row, int width)
+LBNN_INLINE lbnn_four lbnn_four_outputs_bias(const lbnn_weight *row, int width)
 {
     lbnn_four sums;
     sums.a = lbnn_sum_bias(row, width);
@@ -238,7 +291,7 @@ LBNN_INLINE lbnn_four lbnn_four_outputs_bias(const float *row, int width)
     return sums;
 }
 
-LBNN_INLINE lbnn_four lbnn_four_outputs_add(lbnn_four sums, int kind, lbnn_input x, const float *row, int width)
+LBNN_INLINE lbnn_four lbnn_four_outputs_add(lbnn_four sums, int kind, lbnn_input x, const lbnn_weight *row, int width)
 {
     sums.a = lbnn_sum_add(sums.a, kind, x, row, width);
     sums.b = lbnn_sum_add(sums.b, kind, x, row + 1, width);
@@ -254,7 +307,7 @@ typedef struct {
 #endif
 } lbnn_sums;
 
-LBNN_INLINE lbnn_sums lbnn_sums_bias(const float *row, int width)
+LBNN_INLINE lbnn_sums lbnn_sums_bias(const lbnn_weight *row, int width)
 {
     lbnn_sums sums;
     sums.low = lbnn_four_outputs_bias(row, width);
@@ -264,7 +317,7 @@ LBNN_INLINE lbnn_sums lbnn_sums_bias(const float *row, int width)
     return sums;
 }
 
-LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, const float *row, int width)
+LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, const lbnn_weight *row, int width)
 {
     sums.low = lbnn_four_outputs_add(sums.low, kind, x, row, width);
 #if LBNN_BLOCK == 8
@@ -297,23 +350,23 @@ LBNN_INLINE void lbnn_sums_store(lbnn_sums sums, float *mean, float *var, int at
 /* ---- runs: n inputs from `at`, `step` apart, times n rows --------------------------------------- */
 
 LBNN_INLINE lbnn_sums lbnn_sums_run(lbnn_sums sums, int kind, const float *mean, const float *var, int at, int step,
-                                    const float *row, int width, int n)
+                                    const lbnn_weight *row, int width, int n)
 {
     for (; n > 0; n--) {
         sums = lbnn_sums_add(sums, kind, lbnn_input_load(kind, mean, var, at), row, width);
         at += step;
-        row += 2 * width;
+        row += lbnn_row_len(kind, width);
     }
     return sums;
 }
 
 LBNN_INLINE lbnn_sum lbnn_sum_run(lbnn_sum sum, int kind, const float *mean, const float *var, int at, int step,
-                                  const float *row, int width, int n)
+                                  const lbnn_weight *row, int width, int n)
 {
     for (; n > 0; n--) {
         sum = lbnn_sum_add(sum, kind, lbnn_input_load(kind, mean, var, at), row, width);
         at += step;
-        row += 2 * width;
+        row += lbnn_row_len(kind, width);
     }
     return sum;
 }

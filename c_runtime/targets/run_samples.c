@@ -39,7 +39,7 @@
 #endif
 
 static float sample[INPUTS][INPUT_LEN];
-static float work[WORK_LEN > 0 ? WORK_LEN : 1];
+static LBNN_JOIN(LBNN_MODEL, _work) work[WORK_LEN > 0 ? WORK_LEN : 1];
 
 static struct {
     int32_t  status;

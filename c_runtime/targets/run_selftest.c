@@ -9,11 +9,11 @@
 #define SELFTEST         LBNN_JOIN(LBNN_MODEL, _selftest)
 #define WORK_LEN         LBNN_JOIN(LBNN_MODEL_UPPER, _WORK_LEN)
 
-int SELFTEST(float work[WORK_LEN]);
+int SELFTEST(LBNN_JOIN(LBNN_MODEL, _work) work[WORK_LEN]);
 
 int main(void)
 {
-    static float work[WORK_LEN > 0 ? WORK_LEN : 1];
+    static LBNN_JOIN(LBNN_MODEL, _work) work[WORK_LEN > 0 ? WORK_LEN : 1];
     const int status = SELFTEST(work);
     lbnn_print(status == 0 ? "self-test passed\n" : "self-test FAILED\n");
     return status != 0;

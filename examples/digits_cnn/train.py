@@ -138,7 +138,7 @@ HAVE_LABELS = ("clean", "rotated 15", "rotated 45", "rotated 90")
 @torch.no_grad()
 def predict(model: nn.Module, images: np.ndarray) -> Classes:
     """What the network makes of images."""
-    return model.eval()(torch.from_numpy(images))
+    return model(torch.from_numpy(images))
 
 
 def limits(validation: Classes) -> dict[str, float]:

@@ -72,7 +72,7 @@ def train(quick: bool = False, seed: int = 0) -> nn.Module:
 
 def predict(model: nn.Module, x: torch.Tensor) -> lbnn.Moments[torch.Tensor]:
     with torch.no_grad():
-        out: lbnn.Moments[torch.Tensor] = model.eval()(x)
+        out: lbnn.Moments[torch.Tensor] = model(x)
     return out
 
 

@@ -54,6 +54,19 @@ def export_command(model: Path, target: str, out: Path | None, name: str | None,
     """Write MODEL as dependency-free C99 or as an ONNX file."""
     given = {key: value for key, value in options.items() if value not in (None, False)}
     print(export(model, target, out, name=name, force=force, command=command_line(), **given))
+    if target == "c" and given.get("dtype", "float32") != "float32":
+        _warn_of_loss(model, given["dtype"])
+
+
+def _warn_of_loss(model: Path, dtype: str) -> None:
+    """On stderr, where integers lose more of a model than they should."""
+    from lbnn.measure.integer_verify import MOST_KL, ordinary_loss
+    from lbnn.model.file import read_model
+
+    loss = ordinary_loss(read_model(model), dtype)
+    if not loss.kl_mean <= MOST_KL:
+        instead = "--dtype int16" if dtype == "int8" else "--dtype float32"
+        print(f"warning: {dtype} loses KL {loss.kl_mean:.2g} a prediction; {instead} keeps more", file=sys.stderr)
 
 
 def command_line() -> str:

@@ -13,6 +13,7 @@ from lbnn.cli.ending import INTERRUPTED, interrupted, say
 from lbnn.cli.ranks import one_of_many
 
 NAMED_PRIORS = ("gaussian", "spike_slab")
+NAMED_VARIANCES = ("full", "rank1", "row")
 COUNT = click.IntRange(1, 1_000_000)
 
 
@@ -36,6 +37,11 @@ COUNT = click.IntRange(1, 1_000_000)
 @click.option("--log-target", is_flag=True, help="Learn the logarithm of the target.")
 @click.option("--hidden", help="Sizes of the hidden layers, such as 16,16; one or two of 50 units if left out.")
 @click.option("--variance-head/--embedded", "head", help="Learn the noise in outputs of its own.  [default: embedded]")
+@click.option(
+    "--variance",
+    type=click.Choice(NAMED_VARIANCES),
+    help="Of the weights: one each, or factors of rows and columns, half the size in C.  [default: full]",
+)
 @click.option("--epochs", type=COUNT, help="Passes over the rows; 5,000 to 20,000 steps if left out.")
 @click.option("--batch", type=COUNT, help="Rows in a batch; 32 or more if left out.")
 @click.option("--lr", type=click.FloatRange(0, 10, min_open=True), help="Learning rate at the start; falls to 0.")
@@ -88,7 +94,8 @@ def _job(data: Path, out: Path, **options: Any) -> Any:
         names["inputs"], names["drop"], options["group"], options["time"], options["log_target"], form, options["task"]
     )
     hidden = None if options["hidden"] is None else parse_hidden(options["hidden"])
-    given = {key: options[key] for key in ("head", "epochs", "batch", "lr", "patience", "prior", "kl_weight")}
+    own = ("head", "variance", "epochs", "batch", "lr", "patience", "prior", "kl_weight")
+    given = {key: options[key] for key in own}
     return Job(
         data,
         targets,

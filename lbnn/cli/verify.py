@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from lbnn.cli.command import AS_JSON, MODEL, command, print_json, split_names
+from lbnn.exporters.options import DTYPES, WEIGHT_FORMS
 
 
 @command("lbnn verify gas_sensor.pt --backends torch,onnx,c,cortex-m4")
@@ -19,7 +20,11 @@ from lbnn.cli.command import AS_JSON, MODEL, command, print_json, split_names
     type=float,
     help="Largest error that passes; default 1e-5, or what float32 may lose where that is more.",
 )
+@click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True, help="Arithmetic of the C.")
 @click.option("--input-variance", is_flag=True, help="Verify the variant whose input has a variance.")
+@click.option(
+    "--weights", type=click.Choice(WEIGHT_FORMS), default="source", show_default=True, help="Those of the generated C."
+)
 @AS_JSON
 def verify_command(
     model: Path,
@@ -27,26 +32,58 @@ def verify_command(
     samples: int,
     seed: int,
     tolerance: float | None,
+    dtype: str,
     input_variance: bool,
+    weights: str,
     as_json: bool,
 ) -> int:
     """Prove that every backend computes what MODEL computes; exit status 1 if one does not."""
     from lbnn.measure.backends import choose_backends
     from lbnn.measure.conditioning import explain_bound
+    from lbnn.measure.loss import plain_losses, show_losses
     from lbnn.measure.parity import FLOAT32_TOLERANCE, expect
     from lbnn.measure.samples import draw_samples
+    from lbnn.measure.stored import as_stored, loss_by_storage, storing_backends
     from lbnn.measure.verify import plain_verdicts, show_verdicts, verify_backends
     from lbnn.model.file import read_model
 
+    if dtype != "float32":
+        return _verify_integers(model, backends, samples, seed, dtype, input_variance, as_json)
     names, lacking = choose_backends(split_names(backends), "verify")
+    names = names if backends else storing_backends(names, weights)
     read = read_model(model)
     drawn = draw_samples(read, samples, seed, input_variance)
-    expected, limit = expect(read.graph, drawn), tolerance or FLOAT32_TOLERANCE
+    stored = as_stored(read, weights, input_variance)
+    expected, limit = expect(stored.graph, drawn), tolerance or FLOAT32_TOLERANCE
     left_out = None if backends else lacking
-    rows = verify_backends(read, drawn, names, limit, left_out, bounded=tolerance is None, expected=expected)
-    reason = explain_bound(read, drawn, expected, limit)
+    rows = verify_backends(stored, drawn, names, limit, left_out, tolerance is None, expected, weights)
+    reason = explain_bound(stored, drawn, expected, limit)
+    losses = loss_by_storage(read, stored, drawn, expected)
     if as_json:
-        print_json({"model": str(model), "sha256": read.sha256, **plain_verdicts(rows, lacking, reason)})
+        plain = plain_verdicts(rows, lacking, reason)
+        print_json({"model": str(model), "sha256": read.sha256, **plain, **plain_losses(losses)})
     else:
         show_verdicts(rows, lacking, f"{model}: {len(drawn)} samples against float64", reason)
+        show_losses(losses, f"lost by --weights {weights}, beside the weights of the model file")
+    return 0 if all(row.passed for row in rows) else 1
+
+
+def _verify_integers(
+    model: Path, backends: str | None, samples: int, seed: int, dtype: str, input_variance: bool, as_json: bool
+) -> int:
+    from lbnn.measure import integer_verify as ints
+    from lbnn.measure.samples import draw_samples
+    from lbnn.model.file import read_model
+
+    asked = split_names(backends)
+    names, lacking = ints.integer_backends(asked)
+    read = read_model(model)
+    drawn = draw_samples(read, samples, seed, input_variance)
+    rows = ints.verify_integers(read, drawn, names, dtype, None if asked else lacking)
+    losses = ints.integer_losses(read, drawn, ints.expect_integers(read, drawn, dtype))
+    if as_json:
+        head = {"model": str(model), "sha256": read.sha256, "dtype": dtype}
+        print_json({**head, **ints.plain_integers(rows, losses, lacking)})
+    else:
+        ints.show_integers(rows, losses, lacking, f"{model}: {len(drawn)} samples in {dtype}")
     return 0 if all(row.passed for row in rows) else 1

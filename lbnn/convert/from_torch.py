@@ -11,10 +11,12 @@ from torch import Tensor, nn
 
 import lbnn.nn as bnn
 from lbnn.base.errors import LbnnError
+from lbnn.convert.activations import ACTIVATIONS, Functions, given_activation
 from lbnn.convert.pool_first import pool_first as put_pools_first
 from lbnn.model.network import build_layer
-from lbnn.nn.base import Layer, default_sigma, inverse_softplus
+from lbnn.nn.base import BayesianLayer, Layer, default_sigma, inverse_softplus
 from lbnn.nn.pooling import AveragePool
+from lbnn.nn.spread import VARIANCES, check_variance
 
 RELATIVE_SIGMA = 0.1
 """Without `sigma`, the weights of a layer get this fraction of their root mean square as standard deviation."""
@@ -26,6 +28,8 @@ def from_torch(
     correlated: bool = False,
     pool_first: bool = True,
     dropout: str = "drop",
+    variance: str = "full",
+    pointwise: Functions | None = None,
 ) -> nn.Module:
     """A copy of a torch network in which each layer is its lbnn counterpart, the weights as means.
 
@@ -33,20 +37,32 @@ def from_torch(
     layer's weights. With `correlated` average pools take their elements as rising and falling together. With
     `pool_first` a max pool comes before the activation that it follows in a `Sequential`: the plain network is the
     same. Dropout goes: the weights' variance takes its place; with `dropout="keep"` it stays on, as `lbnn.nn.Dropout`.
-    The network's own `forward` stays as it is and must call layers, not functions such as `torch.relu`.
+    `variance` is that of layers with weights (lbnn.nn.Linear); a Bayesian layer that the network has already keeps its
+    own, and factors can't be fitted to free ones. `pointwise` gives functions for activations that are not known, by
+    their class: `{MyActivation: torch.sin}`, or a `lbnn.nn.Pointwise` with a range of its own. The network's own
+    `forward` stays as it is and must call layers, not functions such as `torch.relu`.
     """
     if dropout not in ("drop", "keep"):
         raise LbnnError(f"dropout must be 'drop' or 'keep', got {dropout!r}")
     copied = copy.deepcopy(module)
-    converted = Converter(sigma, correlated, dropout == "keep").convert(copied, "")
+    converted = Converter(sigma, correlated, dropout == "keep", variance, pointwise).convert(copied, "")
     return put_pools_first(converted) if pool_first else converted
 
 
 class Converter:
     """Replaces layers; one that is used twice is replaced once."""
 
-    def __init__(self, sigma: float | None, correlated: bool, keep_dropout: bool = False) -> None:
-        self.sigma, self.correlated, self.keep_dropout = sigma, correlated, keep_dropout
+    def __init__(
+        self,
+        sigma: float | None,
+        correlated: bool,
+        keep_dropout: bool = False,
+        variance: str = "full",
+        pointwise: Functions | None = None,
+    ) -> None:
+        check_variance(variance, VARIANCES, "from_torch")
+        self.pointwise = pointwise or {}
+        self.sigma, self.correlated, self.keep_dropout, self.variance = sigma, correlated, keep_dropout, variance
         self.done: dict[nn.Module, nn.Module] = {}
 
     def convert(self, module: nn.Module, path: str) -> nn.Module:
@@ -60,9 +76,14 @@ class Converter:
         return None
 
     def _counterpart(self, module: nn.Module, path: str) -> nn.Module:
-        found = self.own(module, path)
+        found = self.own(module, path) or given_activation(module, self.pointwise)
         if found is not None:
             return found
+        if isinstance(module, BayesianLayer) and module.variance != self.variance != "full":
+            raise LbnnError(
+                f"module {path!r} has the variance {module.variance!r}, to which factors can't be fitted afterwards; "
+                f"build it with variance={self.variance!r} and train it"
+            )
         known = COUNTERPARTS.get(type(module))
         if known is not None:
             try:
@@ -83,6 +104,8 @@ class Converter:
         layer = known(module, self.sigma)
         if isinstance(layer, AveragePool):
             layer.correlated = self.correlated
+        if isinstance(layer, BayesianLayer) and self.variance != "full":
+            layer.spread_evenly(float(layer.weight_rho.detach().flatten()[0]), self.variance)
         return layer
 
 
@@ -93,9 +116,11 @@ ALTERNATIVES = {
     "Pool": "use AvgPool or MaxPool of one or two axes instead and train again",
     "Norm": "use BatchNorm1d or BatchNorm2d instead and train again",
     "Softm": "end in Softmax(1), which becomes lbnn.nn.SoftmaxHead, or leave it out and use the moments before it",
-    "shrink": "use lbnn.nn.Piecewise((-l, l), (1, 0, 1)), which does not jump, instead and train again",
-    "LU": "use LeakyReLU or ReLU instead and train again",
-    "": "see lbnn.nn for the layers that there are",
+    "shrink": "use Softshrink, which does not jump, instead and train again",
+    "RReLU": "use LeakyReLU, whose slope is not drawn, instead and train again",
+    "GLU": "use lbnn.nn.Multiply of two branches, one behind Sigmoid, instead and train again",
+    "Softsign": "give a range: pointwise={nn.Softsign: lbnn.nn.Pointwise(F.softsign, (-32, 32), 512)}",
+    "": "see lbnn.nn for the layers that there are, or give its function: from_torch(net, pointwise={CLASS: f})",
 }
 """What to do, by what the name of the torch layer contains; the first that fits."""
 
@@ -128,6 +153,11 @@ def _linear(module: nn.Linear, sigma: float | None) -> nn.Module:
 def _conv(module: nn.Conv1d | nn.Conv2d, sigma: float | None) -> nn.Module:
     names = ("stride", "padding", "dilation", "groups", "padding_mode")
     return _weighted("conv", {name: getattr(module, name) for name in names}, module, sigma)
+
+
+def _conv_transposed(module: nn.ConvTranspose1d | nn.ConvTranspose2d, sigma: float | None) -> nn.Module:
+    names = ("stride", "padding", "output_padding", "dilation", "groups", "padding_mode")
+    return _weighted("conv_transposed", {name: getattr(module, name) for name in names}, module, sigma)
 
 
 def _batch_norm(module: nn.BatchNorm1d | nn.BatchNorm2d, sigma: float | None) -> nn.Module:
@@ -165,13 +195,20 @@ def _layer(kind: type[Layer]) -> Callable[[Any, float | None], nn.Module]:
     return lambda module, sigma: kind.like(module)
 
 
+def _activation(make: Callable[[Any], nn.Module]) -> Callable[[Any, float | None], nn.Module]:
+    return lambda module, sigma: make(module)
+
+
 _CLASSES = [kind for kind in map(bnn.__dict__.get, bnn.__all__) if isinstance(kind, type) and issubclass(kind, Layer)]
 
 COUNTERPARTS: dict[type[nn.Module], Callable[[Any, float | None], nn.Module]] = {
     **{kind.counterpart: _layer(kind) for kind in _CLASSES if kind.counterpart is not None},
+    **{kind: _activation(make) for kind, make in ACTIVATIONS.items()},
     nn.Linear: _linear,
     nn.Conv1d: _conv,
     nn.Conv2d: _conv,
+    nn.ConvTranspose1d: _conv_transposed,
+    nn.ConvTranspose2d: _conv_transposed,
     nn.BatchNorm1d: _batch_norm,
     nn.BatchNorm2d: _batch_norm,
     nn.Flatten: _flatten,

@@ -8,9 +8,10 @@ from lbnn.nn.base import Layer
 
 
 def pool_first(module: nn.Module) -> nn.Module:
-    """Puts max pools before the monotone activations that they follow in any `Sequential` of a network; returns it.
+    """Puts max pools before activations that never fall, where they follow in any `Sequential`; returns the network.
 
-    The largest of f(x) is f of the largest x for every f that never falls, so known values give the same result. Of
+    The largest of f(x) is f of the largest x for every f that never falls (`rises` of its layer: ReLU, Tanh, PReLU of a
+    slope above 0, not SiLU), so known values give the same result. Of
     moments the pool then takes Gaussians, for which it is made, and the activation sees fewer elements.
     """
     for part in module.modules():
@@ -20,11 +21,11 @@ def pool_first(module: nn.Module) -> nn.Module:
 
 
 def _reorder(chain: nn.Sequential) -> None:
-    """Pools move up until no monotone activation stands before one; names that are words go with their layers."""
+    """Pools move up until no activation that rises stands before one; names that are words go with their layers."""
     layers = list(chain._modules.items())
     for end in range(1, len(layers)):
         at = end
-        while at > 0 and _is_pool(layers[at][1]) and _is_monotone(layers[at - 1][1]):
+        while at > 0 and _is_pool(layers[at][1]) and _rises(layers[at - 1][1]):
             layers[at - 1], layers[at] = layers[at], layers[at - 1]
             at -= 1
     numbered = all(name.isdigit() for name, _ in layers)
@@ -37,5 +38,5 @@ def _is_pool(layer: nn.Module | None) -> bool:
     return isinstance(layer, Layer) and layer.op == "max_pool"
 
 
-def _is_monotone(layer: nn.Module | None) -> bool:
-    return isinstance(layer, Layer) and layer.monotone
+def _rises(layer: nn.Module | None) -> bool:
+    return isinstance(layer, Layer) and layer.rises

@@ -115,15 +115,19 @@ def compile(
     input_shape: Sequence[int] | None = None,
     *,
     input_variance: bool = False,
+    dtype: str = "float32",
+    weights: str = "source",
     flags: Sequence[str] = FAST,
     toolchain: str = "host",
 ) -> Compiled:
-    """Generates C for a model or its file, compiles it and loads it. `flags` are the compiler's.
+    """Generates C for a model or its file, compiles it and loads it. `flags` are the compiler's, `weights` of export.
 
     A module needs `input_shape` (without the batch axis) unless it came from `lbnn.load`.
     """
     read = model if isinstance(model, Model) else read_model(model, input_shape)
-    options = COptions(name="compiled", input_variance=input_variance)
+    options = COptions(name="compiled", input_variance=input_variance, dtype=dtype, weights=weights)
+    if options.binary:
+        raise LbnnError(f"weights {weights!r} are a file; compile with weights='source' or 'half'")
     program = lower(read, options)
     data = view(program, read, options)
     graph = program.graph

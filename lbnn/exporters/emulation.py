@@ -59,8 +59,8 @@ class Emulation:
         with temporary_folder() as folder:
             written = write_program(self.program, self.model, self.options, folder / "c")
             found = run_model(self.device, replace(written, classifies=classifies), inputs, spread)
-        if found.status.any():
-            sample = int(np.flatnonzero(found.status)[0])
+        if (found.status < 0).any():
+            sample = int(np.flatnonzero(found.status < 0)[0])
             raise LbnnError(f"sample {sample} is refused with status {found.status[sample]}; is it finite?")
         self.instructions = found.instructions
         return found
@@ -78,6 +78,7 @@ def emulate(
     input_shape: Sequence[int] | None = None,
     *,
     input_variance: bool = False,
+    dtype: str = "float32",
 ) -> Emulation:
     """A model or its file on an emulated core or board of docs/devices.md.
 
@@ -85,5 +86,5 @@ def emulate(
     """
     find_device(device)  # an error now, if it is not ready
     read = model if isinstance(model, Model) else read_model(model, input_shape)
-    options = COptions(name="model", input_variance=input_variance)
+    options = COptions(name="model", input_variance=input_variance, dtype=dtype)
     return Emulation(device, read, lower(read, options), options)

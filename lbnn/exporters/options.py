@@ -12,10 +12,13 @@ from typing import Any
 from lbnn.base.errors import LbnnError
 from lbnn.device.boards import BOARDS
 
-DTYPES = ("float32",)
+DTYPES = ("float32", "int8", "int16")
 """The arithmetics of generated C: each is a module of lbnn/exporters/c/dtypes."""
 
 PACKAGES = ("arduino", "platformio", "esp-idf", "zephyr")
+WEIGHT_FORMS = ("source", "binary", "half", "half-binary")
+"""How weights are written: floats or half floats, as C source or as a file."""
+
 HOPS = range(1, 1_000_001)
 OPSETS = range(13, 24)
 """ONNX operator sets that know every operator used here, with the same meaning."""
@@ -55,7 +58,7 @@ class COptions:
     name: str | None = None
     dtype: str = option("float32", "Arithmetic.", DTYPES)
     input_variance: bool = option(False, "The input has a variance of its own.")
-    weights: str = option("source", "Weights as C source or as a .bin file.", ("source", "binary"))
+    weights: str = option("source", "As C source or a .bin file; half: in half floats, 4 bytes a weight.", WEIGHT_FORMS)
     single_file: bool = option(False, "One .h and one .c.")
     package: str | None = option(None, "As a library for this platform.", PACKAGES)
     board: str | None = option(None, "Add start-up code and a Makefile for an emulated board.", tuple(BOARDS))
@@ -68,10 +71,24 @@ class COptions:
         check_choices(self)
         if self.hop is not None and not self.stream:
             raise LbnnError("--hop says how often a stream gives a result; add --stream")
-        if self.weights == "binary" and (self.single_file or self.package):
+        if self.half and self.dtype != "float32":
+            raise LbnnError(f"half floats are weights of float32; with --dtype {self.dtype} leave out --weights half")
+        if self.dtype != "float32" and (self.binary or self.stream):
+            raise LbnnError(f"{self.dtype} has no binary weights and no streams yet; leave out --weights and --stream")
+        if self.binary and (self.single_file or self.package):
             raise LbnnError("binary weights are a file of their own; leave out --single-file and --package")
-        if self.board and (self.single_file or self.package or self.weights == "binary"):
+        if self.board and (self.single_file or self.package or self.binary):
             raise LbnnError("firmware for a board is built from the plain folder; choose --board alone")
+
+    @property
+    def half(self) -> bool:
+        """Whether weights are half floats."""
+        return self.weights.startswith("half")
+
+    @property
+    def binary(self) -> bool:
+        """Whether weights are a file of their own."""
+        return self.weights.endswith("binary")
 
 
 @dataclass(frozen=True)

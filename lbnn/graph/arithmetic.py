@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 from lbnn import ops
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.graph.graph import Graph, Node
 
@@ -28,4 +29,6 @@ def _numbers(name: str, graph: Graph) -> int:
 
 
 def _size(param: Any) -> int:
+    if isinstance(param, Factored):
+        return int(param.mean.size + param.row.size + param.column.size)
     return 2 * int(param.mean.size) if isinstance(param, Moments) else int(param.size)

@@ -18,12 +18,13 @@ import numpy as np
 from lbnn import ops
 from lbnn.base.arrays import Array
 from lbnn.base.errors import LbnnError
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.ops import Op, Shape, Use
 from lbnn.ops.heads import find_head
 from lbnn.ops.limits import check_held, check_numbers, check_size
 
-Param = Moments[Array] | Array
+Param = Moments[Array] | Factored[Array] | Array
 
 INPUT = "input"
 """The name of a graph's one input."""
@@ -129,6 +130,9 @@ def _checked_shape(op: Op, node: Node, inputs: tuple[Shape, ...]) -> Shape:
     """The shape of the result, where neither it nor what is held on the way to it is too large."""
     check_numbers(node.attrs)
     shapes = {key: tuple(param.shape) for key, param in node.params.items()}
+    for key in op.factored:
+        if isinstance(param := node.params[key], Factored) and param.groups != node.attrs.get("groups", 1):
+            raise LbnnError(f"{op.name}: the factors of {key!r} are for {param.groups} groups")
     shape = op.shape(*inputs, **shapes, **node.attrs)
     check_size("its result", shape)
     check_held(op.held(Use(inputs, shape, node.params, node.attrs)))
@@ -152,17 +156,33 @@ def _check_params(op: Op, params: Mapping[str, Param]) -> None:
     if set(params) != set(op.params):
         raise LbnnError(f"{op.name} needs the parameters {list(op.params)}, got {list(params)}")
     for key, param in params.items():
-        if isinstance(param, Moments) != (key in op.gaussian):
+        if isinstance(param, (Moments, Factored)) != (key in op.gaussian):
             raise LbnnError(f"parameter {key!r} must {'' if key in op.gaussian else 'not '}have a variance")
-        arrays = param if isinstance(param, Moments) else (param,)
+        if isinstance(param, Factored) and key not in op.factored:
+            raise LbnnError(f"{op.name}: the variances of {key!r} can't be products of factors; use variance='full'")
+        arrays = param if isinstance(param, (Moments, Factored)) else (param,)
         if not all(np.all(np.isfinite(array)) for array in arrays):
             raise LbnnError(f"parameter {key!r} holds a NaN or an infinity")
-        if isinstance(param, Moments) and (param.mean.shape != param.var.shape or np.any(param.var < 0)):
+        if isinstance(param, (Moments, Factored)) and not _has_variance(param):
             raise LbnnError(f"parameter {key!r} has a variance that is negative or of another shape")
     op.check(params)
 
 
+def _has_variance(param: Moments[Array] | Factored[Array]) -> bool:
+    """Whether there is one for each mean, and none is negative."""
+    if isinstance(param, Moments):
+        return param.mean.shape == param.var.shape and not np.any(param.var < 0)
+    fits = param.row.shape == param.shape[:1] and param.column.shape[1:] == param.shape[1:]
+    return fits and not len(param.row) % param.groups and not any(np.any(part < 0) for part in param[1:])
+
+
+MOST_SHOWN = 65
+"""Of an attribute with more numbers only how many they are is printed."""
+
+
 def _attr_text(value: Any) -> str:
+    if isinstance(value, tuple) and len(value) > MOST_SHOWN:
+        return f"{len(value)} numbers"
     if isinstance(value, tuple):
         return "x".join(map(_attr_text, value)) if all(isinstance(v, int) for v in value) else str(value)
     return f"{value:g}" if isinstance(value, float) else str(value)

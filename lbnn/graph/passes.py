@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from lbnn import ops
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.graph.graph import Graph, Node, Param, rebuild
 from lbnn.graph.reference import evaluate_node
+from lbnn.graph.transposed import turned_around
 
 Pass = Callable[[Graph], Graph]
 Rule = Callable[[Node, "Rewriter"], "Node | str"]
@@ -55,6 +57,11 @@ def fold_constants(graph: Graph) -> Graph:
     return _rewrite(graph, _fold_constant)
 
 
+def turn_transposed(graph: Graph) -> Graph:
+    """Makes ordinary convolutions of transposed ones of stride 1."""
+    return _rewrite(graph, lambda node, rewriter: turned_around(node))
+
+
 def expand_batch_norm(graph: Graph) -> Graph:
     """Writes batch normalisation as the affine map that it is."""
     return _rewrite(graph, _expand_batch_norm)
@@ -88,6 +95,7 @@ def remove_identities(graph: Graph) -> Graph:
 PASSES: tuple[Pass, ...] = (
     double_sums,
     fold_constants,
+    turn_transposed,
     expand_batch_norm,
     merge_affine,
     fold_affine_back,
@@ -186,16 +194,37 @@ def _fold_affine_back(node: Node, rewriter: Rewriter) -> Node | str:
     shift = _per_channel(node.params["shift"], layer, rewriter.rank(layer.name))
     if scale is None or shift is None:
         return node
-    return replace(layer, params=_scaled_outputs(layer.params, scale, shift))
+    return replace(layer, params=_scaled_outputs(layer, scale, shift))
 
 
-def _scaled_outputs(params: Any, scale: Any, shift: Any) -> dict[str, Param]:
-    weight, bias = params["weight"], params["bias"]
-    rows = scale.reshape((-1,) + (1,) * (weight.mean.ndim - 1))
+def _scaled_outputs(layer: Node, scale: Any, shift: Any) -> dict[str, Param]:
+    bias: Any = layer.params["bias"]
     return {
-        "weight": Moments(weight.mean * rows, weight.var * rows**2),
+        "weight": _scaled_rows(layer, scale),
         "bias": Moments(bias.mean * scale + shift, bias.var * scale**2 + np.zeros_like(shift)),
     }
+
+
+def _rows(layer: Node) -> Any:
+    """The means of a layer's weight, a row for each output."""
+    weight: Any = layer.params["weight"]
+    return ops.find(layer.op).rows(weight.mean, layer.attrs)
+
+
+def _scaled_rows(layer: Node, scale: Any) -> Param:
+    """A layer's weight times a number for each output."""
+    weight = layer.params["weight"]
+    if isinstance(weight, Factored):
+        return weight.times_rows(scale)
+    return _times(layer, scale.reshape((-1,) + (1,) * (_rows(layer).ndim - 1)))
+
+
+def _times(layer: Node, factors: Any) -> Moments[Any]:
+    """A layer's weight times factors that broadcast over its rows."""
+    rows, weight = ops.find(layer.op).rows, layer.params["weight"]
+    assert isinstance(weight, Moments)
+    mean, var = (rows(part, layer.attrs) for part in weight)
+    return Moments(rows(mean * factors, layer.attrs), rows(var * factors**2, layer.attrs))
 
 
 def _fold_scale_forward(node: Node, rewriter: Rewriter) -> Node | str:
@@ -207,24 +236,22 @@ def _fold_scale_forward(node: Node, rewriter: Rewriter) -> Node | str:
     if columns is None:
         return node
     weight: Any = node.params["weight"]
-    scaled = Moments(weight.mean * columns, weight.var * columns**2)
+    scaled = weight.times_columns(columns) if isinstance(weight, Factored) else _times(node, columns)
     return replace(node, inputs=affine.inputs, params={**node.params, "weight": scaled})
 
 
 def _columns(scale: Param, layer: Node, groups: int, rank: int) -> Any:
     """The input scale shaped to multiply the weight, or None if it is not one number per input channel."""
-    weight: Any = layer.params["weight"]
-    out, per_group = weight.mean.shape[:2]
+    out, per_group, *kernel = _rows(layer).shape
     channels = _vector(scale, per_group * groups, _channel_axis(layer, rank), rank)
     if channels is None:
         return None
     by_group = np.repeat(channels.reshape(groups, per_group), out // groups, axis=0)
-    return by_group.reshape((out, per_group) + (1,) * (weight.mean.ndim - 2))
+    return by_group.reshape((out, per_group) + (1,) * len(kernel))
 
 
 def _per_channel(array: Param, layer: Node, rank: int) -> Any:
-    weight: Any = layer.params["weight"]
-    return _vector(array, weight.mean.shape[0], _channel_axis(layer, rank), rank)
+    return _vector(array, len(_rows(layer)), _channel_axis(layer, rank), rank)
 
 
 def _channel_axis(layer: Node, rank: int) -> int:
@@ -261,5 +288,5 @@ def _is_identity(node: Node, rewriter: Rewriter) -> bool:
 
 
 def _array(param: Param) -> Any:
-    assert not isinstance(param, Moments)
+    assert not isinstance(param, (Moments, Factored))
     return param

@@ -14,9 +14,11 @@ from lbnn.base.arrays import Array
 from lbnn.base.classes import Classes
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph, Node, rebuild
-from lbnn.ops import AxisFactors, ConvGeometry, Shape, TailRow, Window
+from lbnn.ops import AxisFactors, ConvGeometry, Shape, TailRow, TransposedGeometry, Window
 from lbnn.ops.heads import find_head
-from lbnn.ops.tail import NARROW_FLOAT64, numpy_tail_moments
+from lbnn.ops.mills import numpy_mills
+from lbnn.ops.tail import NARROW_FLOAT32, NARROW_FLOAT64, numpy_tail_moments
+from lbnn.ops.tail_scaled import SCALED_FLOAT32, SCALED_FLOAT64, scaled_tail
 
 
 class NumpyNamespace:
@@ -31,6 +33,11 @@ class NumpyNamespace:
         rank = len(geometry.stride)
         start = np.reshape(bias, (-1,) + (1,) * rank) if np.ndim(bias) else bias
         return sum((_conv(x, weight, geometry) for x, weight in terms), start=start)
+
+    def conv_transposed(self, geometry: TransposedGeometry, bias: Any, *terms: tuple[Array, Array]) -> Any:
+        """bias + the sum of the transposed convolutions."""
+        start = np.reshape(bias, (-1,) + (1,) * len(geometry.stride)) if np.ndim(bias) else bias
+        return sum((_conv_transposed(x, weight, geometry) for x, weight in terms), start=start)
 
     def window_mean(self, x: Array, window: Window) -> Array:
         """The mean under each window, counting zeros outside."""
@@ -88,12 +95,16 @@ class NumpyNamespace:
         return np.clip(x, low, high)
 
     def narrow(self, x: Array) -> float:
-        """Of float64."""
-        return NARROW_FLOAT64
+        """Of float64; of float32 where that is tried."""
+        return NARROW_FLOAT32 if x.dtype == np.float32 else NARROW_FLOAT64
 
     def exp(self, x: Array) -> Array:
         """Exponential."""
         return np.exp(x)
+
+    def expm1(self, x: Array) -> Array:
+        """e^x - 1."""
+        return np.expm1(x)
 
     def log(self, x: Array) -> Array:
         """Logarithm."""
@@ -148,6 +159,11 @@ class NumpyNamespace:
         mixed: Array = x @ rows.T
         return mixed
 
+    def cells(self, x: Array, rows: Array) -> tuple[list[Array], Array]:
+        """A row for each element."""
+        row = np.clip(np.floor(np.nan_to_num(x)), 0.0, len(rows) - 1.0)
+        return list(np.moveaxis(rows[row.astype(np.int64)], -1, 0)), row
+
     def tanh(self, x: Array) -> Array:
         """Hyperbolic tangent."""
         return np.tanh(x)
@@ -170,6 +186,14 @@ class NumpyNamespace:
         """Linear combinations of the tail's moments."""
         q, i1, j2 = numpy_tail_moments(x)
         return [a + b * q + c * i1 + d * j2 for a, b, c, d in rows]
+
+    def scaled_tail(self, x: Array) -> tuple[Array, Array, Array]:
+        """By the fit for float64, or float32."""
+        return scaled_tail(self, x, SCALED_FLOAT32 if x.dtype == np.float32 else SCALED_FLOAT64)
+
+    def mills(self, x: Array) -> Sequence[Array]:
+        """The tail's moments over exp(-x^2 / 2)."""
+        return numpy_mills(x)
 
     def flatten(self, x: Array) -> Array:
         """One axis behind the batch axis."""
@@ -214,6 +238,23 @@ def _conv(x: Array, weight: Array, geometry: ConvGeometry) -> Array:
     groups = zip(np.split(view, geometry.groups, axis=1), np.split(weight, geometry.groups), strict=True)
     outs = [np.tensordot(part, kernel, axes=((1, *taps), (1, *taps))) for part, kernel in groups]
     return np.moveaxis(np.concatenate(outs, axis=-1), -1, 1)
+
+
+def _conv_transposed(x: Array, weight: Array, geometry: TransposedGeometry) -> Array:
+    """Each tap adds the whole input, scaled, at the places it reaches; what `padding` cuts off is computed too."""
+    kernel, groups = weight.shape[2:], geometry.groups
+    sizes, steps = geometry.sizes(x.shape[2:], kernel), tuple(zip(geometry.stride, geometry.dilation, strict=True))
+    uncut = [size + 2 * cut for size, cut in zip(sizes, geometry.padding, strict=True)]
+    whole = np.zeros((len(x), weight.shape[1] * groups, *uncut))
+    parts = tuple(zip(np.split(x, groups, axis=1), np.split(weight, groups), strict=True))
+    for tap in np.ndindex(*kernel):
+        added = [np.tensordot(part, one[(..., *tap)], axes=((1,), (0,))) for part, one in parts]
+        axes = zip(tap, x.shape[2:], steps, strict=True)
+        places: Any = [slice(k * step, k * step + (n - 1) * jump + 1, jump) for k, n, (jump, step) in axes]
+        whole[(..., *places)] += np.moveaxis(np.concatenate(added, axis=-1), -1, 1)
+    kept: Any = [slice(cut, cut + size) for cut, size in zip(geometry.padding, sizes, strict=True)]
+    inside: Array = whole[(..., *kept)]
+    return inside
 
 
 NUMPY = NumpyNamespace()

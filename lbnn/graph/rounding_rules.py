@@ -9,17 +9,21 @@ import numpy as np
 
 from lbnn import ops
 from lbnn.base.arrays import Array
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.graph import Node
 from lbnn.graph import rounding_smooth as smooth
 from lbnn.graph import rounding_tails as tails
 from lbnn.graph.reference import NUMPY
+from lbnn.graph.rounding_elu import elu_error, elu_point_error
+from lbnn.graph.rounding_hardswish import hardswish_error, hardswish_point_error
 from lbnn.graph.rounding_max_pool import max_pool_error, max_pool_point_error
 from lbnn.graph.rounding_moved import dropped, pooled_together
 from lbnn.graph.rounding_parts import LEAST, UNIT, ErrorRule, Signal32, both_errors, each_part, growth, mean_part
 from lbnn.graph.rounding_piecewise import piecewise_error, piecewise_point_error
 from lbnn.graph.rounding_product import product_error
-from lbnn.ops import ConvGeometry
+from lbnn.graph.rounding_tabulated import tabulated_error, tabulated_point_error
+from lbnn.ops import ConvGeometry, TransposedGeometry
 from lbnn.ops.affine import batch_norm_affine
 
 
@@ -32,14 +36,17 @@ def sum_of_sizes(node: Node, value: Signal32) -> Array:
 
 def _gaussian(node: Node, name: str) -> Moments[Array]:
     param = node.params[name]
-    assert isinstance(param, Moments)
-    return param
+    assert isinstance(param, (Moments, Factored))
+    return param if isinstance(param, Moments) else Moments(param.mean, param.var)
 
 
 def _products(node: Node, bias: Any, *terms: tuple[Array, Array]) -> Any:
     """The sums of a linear layer or a convolution, with other numbers."""
-    if ops.find(node.op).general == "linear":
+    general = ops.find(node.op).general
+    if general == "linear":
         return NUMPY.linear(bias, *terms)
+    if general == "conv_transposed":
+        return NUMPY.conv_transposed(TransposedGeometry(**node.attrs), bias, *terms)
     return NUMPY.conv(ConvGeometry(**node.attrs), bias, *terms)
 
 
@@ -51,10 +58,11 @@ def _weighted(
 ) -> Moments[Array]:
     """Errors of different inputs are independent in the mean, and add up in the variance, whose terms have one sign."""
     (x,), (error,), weight = inputs, errors, _gaussian(node, "weight")
-    count = weight.mean[0].size + 1
+    count = ops.find(node.op).rows(weight.mean, node.attrs)[0].size + 1
     sizes = sum_of_sizes(node, x)
     mean = UNIT * (growth(count) * sizes + np.sqrt(count) * np.abs(out.mean)) + count * LEAST * (sizes > 0)
-    var = UNIT * (4.0 + np.sqrt(2.0 * count)) * out.var + count * LEAST * (out.var > 0)
+    products = 6.0 if isinstance(node.params["weight"], Factored) else 4.0  # of factors, and of a sum with one
+    var = UNIT * (products + np.sqrt(2.0 * count)) * out.var + count * LEAST * (out.var > 0)
     if not np.any(mean_part(error)) and not (isinstance(error, Moments) and np.any(error.var)):
         return Moments(mean, var)  # as in the first layer
     inherited = _products(node, 0.0, (mean_part(error) ** 2, weight.mean**2))
@@ -133,6 +141,7 @@ def _variance_head(
 RULES: dict[str, ErrorRule] = {
     "linear": _weighted,
     "conv": _weighted,
+    "conv_transposed": _weighted,
     "avg_pool": _pooled,
     "max_pool": max_pool_error,
     "max_pool_point": max_pool_point_error,
@@ -147,8 +156,14 @@ RULES: dict[str, ErrorRule] = {
     "abs_point": lambda node, inputs, errors, out: errors[0],
     "piecewise": piecewise_error,
     "piecewise_point": piecewise_point_error,
+    "elu": elu_error,
+    "elu_point": elu_point_error,
+    "hardswish": hardswish_error,
+    "hardswish_point": hardswish_point_error,
     "smooth": smooth.smooth_error,
     "smooth_point": smooth.smooth_point_error,
+    "tabulated": tabulated_error,
+    "tabulated_point": tabulated_point_error,
     "affine": _affine,
     "batch_norm": _batch_norm,
     "add": _added,

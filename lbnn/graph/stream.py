@@ -15,6 +15,7 @@ import numpy as np
 
 from lbnn import ops
 from lbnn.base.errors import LbnnError
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.graph.graph import INPUT, Graph, GraphBuilder, Node, Param
 
@@ -217,13 +218,20 @@ class _Streaming:
     def _join(self, node: Node) -> None:
         """The same column of each input: those that come early wait."""
         tracks = [self._unpadded(node, name) for name in node.inputs]
+        if node.attrs.get("axis", 0) != 0:
+            raise self._refusal(node, "joins along time; a stream joins channels (dim=1)")
+        self._check_alike(node, tracks)
+        latest = max(track.tick for track in tracks)
+        self._column(node, [self._delayed(node, track, latest) for track in tracks], latest)
+
+    def _check_alike(self, node: Node, tracks: list[_Track]) -> None:
+        if len({track.length for track in tracks}) > 1:
+            each = " and ".join(str(track.length) for track in tracks)
+            why = f"joins values of {each} columns, and one that serves a whole window is known at its end"
+            raise self._refusal(node, f"{why}: give both a column for each")
         if len({track.tick.every for track in tracks}) > 1:
             each = " and ".join(str(track.tick.every) for track in tracks)
             raise self._refusal(node, f"joins values with columns every {each} samples: give them the same strides")
-        if node.attrs.get("axis", 0) != 0:
-            raise self._refusal(node, "joins along time; a stream joins channels (dim=1)")
-        latest = max(track.tick for track in tracks)
-        self._column(node, [self._delayed(node, track, latest) for track in tracks], latest)
 
     def _delayed(self, node: Node, track: _Track, until: Tick) -> str:
         wait = until.first - track.tick.first
@@ -271,7 +279,7 @@ class _Streaming:
 
 def _weight(node: Node) -> Any:
     weight = node.params["weight"]
-    assert isinstance(weight, Moments)
+    assert isinstance(weight, (Moments, Factored))
     return weight.mean
 
 
@@ -285,4 +293,4 @@ def _columns(number: int) -> str:
 
 
 def _known() -> str:
-    return "Conv1d, 1-D pools, ZeroPad1d, activations, affine maps, sums, Concat of channels, and Flatten at its end"
+    return "Conv1d, 1-D pools, ZeroPad1d, activations, affine maps, sums, products, Concat of channels, Flatten"

@@ -69,6 +69,16 @@ DEFAULTS = {
 """The commands that run a backend unless others are asked for; `demo` is its quick form."""
 
 
+def find_runner(name: str, weights: str = "source") -> Runner:
+    """How a backend answers; `weights` as in an export to C, which other backends have not."""
+    if weights == "source":
+        return BACKENDS[name].run
+    device = name.removesuffix("-stream")
+    if device not in DEVICES:
+        raise LbnnError(f"backend {name!r} has no --weights {weights}: that is of generated C; choose other --backends")
+    return partial(run_device, device, weights=weights, stream=name not in DEVICES)
+
+
 def default_backends(command: str) -> tuple[str, ...]:
     """The backends of a command, in the order of its table."""
     return tuple(name for name, commands in DEFAULTS.items() if command in commands)

@@ -41,7 +41,7 @@ def calibrate_file(
     table = table_for(model, data, target, form)
     if _is_training_data(model.metadata, data):
         raise LbnnError(f"{data} is what {path} was trained on; calibrate with rows that it has not seen")
-    network, seen = load(path).eval(), torch.from_numpy(table.y)
+    network, seen = load(path), torch.from_numpy(table.y)
     if model.graph.head is not None:
         return calibrate_network(network, table, out or path, level, false_alarms, say)
     raw = predict_in_parts(network, torch.from_numpy(table.x))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from lbnn.base.files import growing_file
 from lbnn.base.terminal import share_bar
 from lbnn.measure.data_rows import check_row_shape, csv_rows, number_cell, outside_range, run_parts
 from lbnn.measure.labels import class_names_of, output_size, tells_one_class
+from lbnn.measure.totals import Totals
 from lbnn.model.file import Model
 from lbnn.model.inputs import unsure_entropy
 from lbnn.train import class_metrics
@@ -65,7 +66,7 @@ def predict_classes(
     """The command for a network with a head: writes a row for each row of the data."""
     calibration = read_class_calibration(model.metadata)
     _check_level(level, calibration)
-    names, totals = class_names_of(model), ClassTotals()
+    names, totals = class_names_of(model), Totals()
     columns, targets = trained_columns(model.metadata), trained_targets(model.metadata)
     reader = RowReader(data, columns, targets, form, classes=names)
     with growing_file(out, force) as add, share_bar(backend) as show:
@@ -73,7 +74,8 @@ def predict_classes(
             check_row_shape(data, model, rows)
             predicted = run_classes(model, rows, backend, lambda part: show(part * reader.share))
             add(csv_rows(predicted.columns, rows.whole, header=not totals.chunks))
-            totals.add(predicted, _scores(predicted, rows) if tells_one_class(model) else {})
+            scores = _scores(predicted, rows) if tells_one_class(model) else {}
+            totals.add(predicted.unsure, predicted.out_of_range, scores)
     found = {"rows": reader.rows, "predicted": reader.whole, "classes": list(names)}
     found |= {"calibrated": calibration is not None, **totals.scores}
     say("\n".join([*reader.notes, *_lines(found, totals), str(out)]))
@@ -121,41 +123,10 @@ def _scores(predicted: PredictedClasses, rows: NewRows) -> dict[str, float]:
     return scores
 
 
-@dataclass
-class ClassTotals:
-    """What the chunks are in sum: rows that are unsure and out of range, and the means of their scores."""
-
-    chunks: int = 0
-    unsure: int | None = None
-    out_of_range: int = 0
-    sums: dict[str, float] = field(default_factory=dict)
-
-    def add(self, predicted: PredictedClasses, scores: Mapping[str, float]) -> None:
-        """One more chunk."""
-        self.chunks += 1
-        if predicted.unsure is not None:
-            self.unsure = (self.unsure or 0) + int(predicted.unsure.sum())
-        if predicted.out_of_range is not None:
-            self.out_of_range += int((predicted.out_of_range > 0).sum())
-        for key, value in scores.items():
-            self.sums[key] = self.sums.get(key, 0) + (value if key == "scored" else value * scores["scored"])
-
-    @property
-    def scores(self) -> dict[str, Any]:
-        """How good all predictions are, if the file says what was observed."""
-        return {key: value if key == "scored" else value / self.sums["scored"] for key, value in self.sums.items()}
-
-
-def _lines(found: Mapping[str, Any], totals: ClassTotals) -> Sequence[str]:
+def _lines(found: Mapping[str, Any], totals: Totals) -> list[str]:
     lines = [f"{found['predicted']} of {found['rows']} rows predicted"]
     if "nll" in found:
         scores = f"accuracy {found['accuracy']:.1%}, NLL {found['nll']:.4g}, Brier {found['brier']:.4g}"
         covered = f", the set holds it in {found['covered']:.1%}" if "covered" in found else ""
         lines.append(f"{found['scored']} rows with a known class: {scores}{covered}")
-    if totals.unsure is not None:
-        lines.append(f"{totals.unsure} rows unsure")
-    else:
-        lines.append("lbnn calibrate makes the probabilities hold, and says when to be unsure")
-    if totals.out_of_range:
-        lines.append(f"{totals.out_of_range} rows have inputs outside of the training range")
-    return lines
+    return lines + totals.lines("lbnn calibrate makes the probabilities hold, and says when to be unsure")

@@ -29,13 +29,16 @@ def run_device(
     weights: str = "source",
     optimize: str = "speed",
     stream: bool = False,
+    dtype: str = "float32",
 ) -> Outcome:
     """The exported C, compiled for a device and run there; `runtime` replaces the C runtime's headers.
 
     With `stream` every input is pushed sample by sample.
     """
     spread = samples.var is not None
-    options = COptions(name="model", input_variance=spread, weights=weights, optimize=optimize, stream=stream)
+    options = COptions(
+        name="model", input_variance=spread, weights=weights, optimize=optimize, stream=stream, dtype=dtype
+    )
     program = lower(model, options)
     inputs = samples.mean.reshape(len(samples), -1)
     variance = None if samples.var is None else samples.var.reshape(len(samples), -1)
@@ -54,7 +57,7 @@ def run_device(
 
 def _answered(result: DeviceResult) -> tuple[AnyArray, AnyArray]:
     """Both results of every sample, NaN where the model refused it."""
-    mean, var = (np.where(result.status[:, None] == 0, part, np.nan) for part in (result.mean, result.variance))
+    mean, var = (np.where(result.status[:, None] >= 0, part, np.nan) for part in (result.mean, result.variance))
     return mean, var
 
 

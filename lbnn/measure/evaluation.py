@@ -51,7 +51,7 @@ def table_for(model: Model, data: Path, target: str | None, form: CsvFormat | No
 
 def score_on_data(path: Path, table: Table, source: str, inputs: Sequence[str], targets: Sequence[str]) -> Evaluated:
     """Scores and pictures of the model in `path` on data."""
-    network = load(path).eval()
+    network = load(path)
     if table.classes:
         told, seen = predict_in_parts(network, torch.from_numpy(table.x)), torch.from_numpy(table.labels)
         pictures = draw_classes(told, seen, table.classes) if find_spec("matplotlib") else ()

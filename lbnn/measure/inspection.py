@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from lbnn.base.errors import LbnnError
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.base.terminal import kilobytes, print_table, thousands
 from lbnn.exporters.c import COptions, Footprint, footprint, lower
@@ -25,13 +28,17 @@ PART_COLUMNS = ("part", "core", "FPU", "status", "flash left", "RAM left", "note
 
 @dataclass(frozen=True)
 class ExportedLayer:
-    """One node of the exported graph; `parameters` are Gaussians, `macs` those of the plain network's mean."""
+    """One node of the exported graph; `parameters` are Gaussians, `macs` those of the plain network's mean.
+
+    `variance` says what the variances of its weights are made of; without weights it is empty.
+    """
 
     name: str
     op: str
     output: str
     parameters: int
     macs: int
+    variance: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,7 @@ class Inspection:
     layers: tuple[ExportedLayer, ...]
     footprint: Footprint
     stream: Footprint | str | None = None  # of a network over time, or why it can't stream
+    forms: Mapping[str, Footprint | str] = field(default_factory=dict)  # by how weights are stored, or why they can't
 
     @property
     def graph(self) -> Graph:
@@ -82,6 +90,7 @@ class Inspection:
             "head": self.graph.head,
             "stream": self.stream.of_stream if isinstance(self.stream, Footprint) else self.stream,
             "classes": None if self.graph.head is None else list(class_names_of(self.model)),
+            "forms": {name: _plain_form(form) for name, form in self.forms.items()},
             "layers": [asdict(layer) for layer in self.layers],
             "parts": [found.as_plain() for found in parts.fits(need)],
         }
@@ -92,28 +101,52 @@ def inspect_model(model: Model, input_variance: bool = False) -> Inspection:
     program = lower(model, COptions(input_variance=input_variance))
     graph = program.graph
     layers = tuple(
-        ExportedLayer(node.name, node.op, str(graph.values[node.name]), _gaussians(node), macs(node, graph))
+        ExportedLayer(
+            node.name, node.op, str(graph.values[node.name]), _gaussians(node), macs(node, graph), _variance(node)
+        )
         for node in graph.nodes
     )
-    return Inspection(model, program, layers, footprint(program), _stream(model, input_variance))
+    need = footprint(program)
+    forms = {"float32": need, "half": _form(model, COptions(input_variance=input_variance, weights="half"))}
+    return Inspection(model, program, layers, need, _stream(model, input_variance), forms)
+
+
+def _form(model: Model, options: COptions) -> Footprint | str:
+    try:
+        return footprint(lower(model, options))
+    except LbnnError as reason:
+        return str(reason)
+
+
+def _plain_form(form: Footprint | str) -> dict[str, Any] | str:
+    if isinstance(form, str):
+        return form
+    return {**form.numbers, "fits": [fit.part.name for fit in parts.fits(form) if fit.fits]}
 
 
 def _stream(model: Model, input_variance: bool) -> Footprint | str | None:
     if len(model.graph.input.shape) != 2:
         return None
-    try:
-        return footprint(lower(model, COptions(input_variance=input_variance, stream=True)))
-    except LbnnError as reason:
-        return str(reason)
+    return _form(model, COptions(input_variance=input_variance, stream=True))
+
+
+def _variance(node: Node) -> str:
+    """One of VARIANCES, after scales were folded into the factors."""
+    weight = node.params.get("weight")
+    if isinstance(weight, Factored):
+        return "rank1" if np.any(weight.column != 1.0) else "row"
+    return "full" if isinstance(weight, Moments) else ""
 
 
 def _gaussians(node: Node) -> int:
-    return sum(int(param.mean.size) for param in node.params.values() if isinstance(param, Moments))
+    return sum(int(param.mean.size) for param in node.params.values() if isinstance(param, (Moments, Factored)))
 
 
 def show_inspection(found: Inspection) -> None:
     """A table of layers and the totals."""
-    rows = [[row.name, row.op, row.output, thousands(row.parameters), thousands(row.macs)] for row in found.layers]
+    rows = [
+        [row.name, _titled(row), row.output, thousands(row.parameters), thousands(row.macs)] for row in found.layers
+    ]
     totals = ["total", "", "", thousands(found.parameters), thousands(found.footprint.macs)]
     title = f"{found.model.name}: input {found.graph.input}, sha256 {found.model.sha256[:12]}"
     print_table(("layer", "operator", "output", "Gaussians", "MACs"), [*rows, totals], title)
@@ -131,7 +164,29 @@ def show_inspection(found: Inspection) -> None:
     elif found.stream:
         print(f"stream: {found.stream}")
     print(f"stack: at most {thousands(need.stack_bytes)} bytes (code and stack: gcc on Cortex-M)")
+    show_forms(found.forms)
     show_parts(parts.fits(need))
+
+
+def _titled(layer: ExportedLayer) -> str:
+    return f"{layer.op} ({layer.variance})" if layer.variance in ("rank1", "row") else layer.op
+
+
+FORM_COLUMNS = ("weights", "of weights", "of code", "of RAM", "parts", "too small")
+
+
+def show_forms(forms: Mapping[str, Footprint | str]) -> None:
+    """What each way to store the weights takes, and the parts that it fits."""
+    print_table(FORM_COLUMNS, [_form_cells(name, form) for name, form in forms.items()], "\nby --weights, bytes")
+
+
+def _form_cells(name: str, form: Footprint | str) -> list[str]:
+    if isinstance(form, str):
+        return [name, "", "", "", "", form]
+    fits = parts.fits(form)
+    short = ", ".join(fit.part.name for fit in fits if not fit.fits)
+    sizes = (form.weight_bytes, form.code_bytes, form.work_bytes + form.stack_bytes)
+    return [name, *map(thousands, sizes), f"{sum(fit.fits for fit in fits)} of {len(fits)}", short]
 
 
 def show_parts(fits: Sequence[parts.Fit]) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from lbnn.measure.backends import choose_backends
 from lbnn.measure.class_prediction import predict_classes
 from lbnn.measure.data_rows import check_row_shape, csv_rows, number_cell, outside_range, run_parts
 from lbnn.measure.labels import output_size, target_names
+from lbnn.measure.totals import Totals
 from lbnn.model.file import Model, read_model
 from lbnn.train import metrics
 from lbnn.train.about import trained_columns, trained_targets
@@ -69,7 +69,8 @@ def predict_file(
             moments = run_rows(model, rows.x, backend, lambda part: show(part * reader.share))
             predicted = _told(model, rows, moments, level, calibration)
             add(csv_rows(_columns(predicted, target_names(model)), rows.whole, header=not totals.chunks))
-            totals.add(predicted, _scores(predicted, moments, rows, bool(model.metadata.get("log_target"))))
+            scores = _scores(predicted, moments, rows, bool(model.metadata.get("log_target")))
+            totals.add(predicted.unsure, predicted.out_of_range, scores)
     found = {"rows": reader.rows, "predicted": reader.whole, "level": level, "calibrated": calibration is not None}
     found |= totals.scores
     say("\n".join([*reader.notes, *_lines(found, totals), str(out)]))
@@ -141,35 +142,6 @@ def _scores(predicted: Predicted, moments: Moments[Floats], rows: NewRows, logar
     return {"scored": len(y), "nll": summary.nll, "rmse": rmse, "covered": float(inside.mean())}
 
 
-@dataclass
-class Totals:
-    """What the chunks are in sum: rows that are unsure and out of range, and the means of their scores."""
-
-    chunks: int = 0
-    unsure: int | None = None
-    out_of_range: int = 0
-    sums: dict[str, float] = field(default_factory=dict)
-
-    def add(self, predicted: Predicted, scores: Mapping[str, Any]) -> None:
-        """One more chunk."""
-        self.chunks += 1
-        if predicted.unsure is not None:
-            self.unsure = (self.unsure or 0) + int(predicted.unsure.sum())
-        if predicted.out_of_range is not None:
-            self.out_of_range += int((predicted.out_of_range > 0).sum())
-        for key, value in scores.items():
-            weighted = value if key == "scored" else scores["scored"] * value ** (2 if key == "rmse" else 1)
-            self.sums[key] = self.sums.get(key, 0) + weighted
-
-    @property
-    def scores(self) -> dict[str, Any]:
-        """How good all predictions are, if the file says what was observed."""
-        if not self.sums:
-            return {}
-        means = {key: value / self.sums["scored"] for key, value in self.sums.items() if key != "scored"}
-        return {"scored": self.sums["scored"], **means, "rmse": math.sqrt(means["rmse"])}
-
-
 def _lines(found: dict[str, Any], totals: Totals) -> list[str]:
     lines = [f"{found['predicted']} of {found['rows']} rows predicted"]
     if "nll" in found:
@@ -177,10 +149,5 @@ def _lines(found: dict[str, Any], totals: Totals) -> list[str]:
             f"{found['scored']} rows with a known target: NLL {found['nll']:.4g}, RMSE {found['rmse']:.4g}, "
             f"{found['level']:.4g} interval covers {found['covered']:.1%}"
         )
-    if totals.unsure is not None:
-        lines.append(f"{totals.unsure} rows unsure")
-    else:
-        lines.append("intervals are those of a Gaussian; lbnn calibrate makes them hold, and says when to be unsure")
-    if totals.out_of_range:
-        lines.append(f"{totals.out_of_range} rows have inputs outside of the training range")
-    return lines
+    hint = "intervals are those of a Gaussian; lbnn calibrate makes them hold, and says when to be unsure"
+    return lines + totals.lines(hint)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from lbnn import ops
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, rebuild
 from lbnn.measure.parity import Answers, Outcome
@@ -21,8 +22,8 @@ def run_torch(model: Model, samples: Samples) -> Outcome:
     """The formulas in torch float32, as the layers run them."""
 
     def tensor(value: Any) -> Any:
-        if isinstance(value, Moments):
-            return Moments(tensor(value.mean), tensor(value.var))
+        if isinstance(value, (Moments, Factored)):
+            return type(value)(*map(tensor, value))
         return torch.as_tensor(np.asarray(value), dtype=torch.float32)
 
     graph = rebuild(model.graph, model.graph.nodes, random=samples.var is not None)

@@ -11,7 +11,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.terminal import kilobytes, print_table, progress, thousands
 from lbnn.device.compilers import CompileError
 from lbnn.device.runs import OutOfMemory
-from lbnn.measure.backends import BACKENDS
+from lbnn.measure.backends import find_runner
 from lbnn.measure.conditioning import Conditioning
 from lbnn.measure.parity import CLASS_PARITY, Expected, Verdict, expect, judge
 from lbnn.measure.samples import Samples
@@ -26,8 +26,9 @@ def verify_backends(
     left_out: dict[str, str] | None = None,
     bounded: bool = True,
     expected: Expected | None = None,
+    weights: str = "source",
 ) -> list[Verdict]:
-    """Compares each backend with the reference; `bounded` and `expected` are those of `judge`.
+    """Compares each backend with the reference; `bounded` and `expected` are those of `judge`, `weights` of an export.
 
     A board that is too small for the model, and one for which there is no memory here, goes to `left_out` with the
     reason; without `left_out` it is an error.
@@ -37,7 +38,7 @@ def verify_backends(
     with progress("verifying", names) as steps:
         for name in steps:
             try:
-                rows.append(judge(name, BACKENDS[name].run, model, samples, tolerance, bounded, expected))
+                rows.append(judge(name, find_runner(name, weights), model, samples, tolerance, bounded, expected))
             except CompileError as error:
                 if not (reason := too_small(error)):
                     raise

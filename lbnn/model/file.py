@@ -17,12 +17,14 @@ from torch import Tensor, nn
 
 from lbnn import ops
 from lbnn.base.errors import LbnnError, one_line
+from lbnn.base.factored import Factored
 from lbnn.base.files import write_file
 from lbnn.base.version import __version__
 from lbnn.graph import INPUT, Graph, GraphBuilder, Node, Param
 from lbnn.model.network import TRAINED, Network, Step, build_layer
 from lbnn.model.params import NO_BIAS, exact, gaussian
 from lbnn.model.schema import (
+    FACTORED_VERSION,
     FIRST_VERSION,
     FORMAT,
     HEADED_VERSION,
@@ -36,6 +38,7 @@ from lbnn.model.schema import (
 from lbnn.model.trace import record
 from lbnn.nn.base import BayesianLayer, Layer
 from lbnn.nn.scaling import BatchNorm
+from lbnn.nn.spread import RHOS, FactoredRho, named_rhos
 from lbnn.nn.wrapped import unwrap
 from lbnn.ops.limits import MAX_ELEMENTS, check_size
 
@@ -70,9 +73,9 @@ def save(
 
 
 def load(path: str | Path) -> Network:
-    """The model of a file as a module of ordinary layers, ready to predict or to train on."""
+    """The model of a file as a module of ordinary layers, in eval mode as `fit` leaves one; it can be trained on."""
     with _named(path):
-        return _network(parse(_read(Path(path))))
+        return _network(parse(_read(Path(path)))).eval()
 
 
 def read_model(source: str | Path | nn.Module, input_shape: Sequence[int] | None = None) -> Model:
@@ -116,7 +119,7 @@ def serialise(
     nodes = [_node_data(node, traced.layers.get(node.name), tensors) for node in traced.graph.nodes]
     contents = {
         "format": FORMAT,
-        "version": FIRST_VERSION if traced.graph.head is None else HEADED_VERSION,
+        "version": _version(traced.graph),
         "lbnn_version": __version__,
         "name": name if name is None else text(name, "name", MAX_NAME),
         "input_shape": list(traced.graph.input.shape),
@@ -126,6 +129,13 @@ def serialise(
     buffer = io.BytesIO()
     torch.save({**_canonical(contents), "tensors": tensors.stored}, buffer)
     return buffer.getvalue()
+
+
+def _version(graph: Graph) -> int:
+    """The first that has all that this graph has, so that an older lbnn reads what it can."""
+    if any(isinstance(param, Factored) for node in graph.nodes for param in node.params.values()):
+        return FACTORED_VERSION
+    return FIRST_VERSION if graph.head is None else HEADED_VERSION
 
 
 def _head_data(graph: Graph) -> dict[str, str]:
@@ -163,7 +173,7 @@ def _node_data(node: Node, layer: Layer | None, tensors: TensorNames) -> dict[st
 def _params_data(node: str, layer: Layer, tensors: TensorNames) -> dict[str, Any]:
     if isinstance(layer, BayesianLayer):
         return {
-            key: {"mu": tensors.add(mu, f"{node}.{key}_mu"), "rho": tensors.add(rho, f"{node}.{key}_rho")}
+            key: {part: tensors.add(t, f"{node}.{key}_{part}") for part, t in {"mu": mu, **named_rhos(rho)}.items()}
             for key, mu, rho in layer.named_gaussians()
         }
     return {key: tensors.add(tensor, f"{node}.{key}") for key, tensor in layer.op_params().items()}
@@ -226,22 +236,22 @@ class Parameters:
         """One node's parameters by name."""
         try:
             op = ops.find(node.op)
-            values = {key: self._value(node.params, key, key in op.gaussian) for key in op.params}
+            groups = node.attrs.get("groups", 1)
+            values = {key: self._value(node.params, key, key in op.gaussian, groups) for key in op.params}
             self._count(values)
         except LbnnError as error:
             raise LbnnError(f"node {node.name!r}: {error}") from None
         return values
 
-    def _value(self, names: Mapping[str, str], key: str, is_gaussian: bool) -> Param:
-        parts = (f"{key}_mu", f"{key}_rho") if is_gaussian else (key,)
+    def _value(self, names: Mapping[str, str], key: str, is_gaussian: bool, groups: int) -> Param:
+        parts = [f"{key}_{part}" for part in ("mu", *RHOS)] if is_gaussian else [key]
         if parts[0] not in names:
             return NO_BIAS
-        source = tuple(names[part] for part in parts)
+        named = {part: names[part] for part in parts if part in names}
+        source = (*named, *named.values(), str(groups))
         if source not in self.computed:
-            tensors = [self._tensor(name) for name in source]
-            if any(tensor.shape != tensors[0].shape for tensor in tensors):
-                raise LbnnError(f"mu and rho of {key!r} differ in shape")
-            self.computed[source] = gaussian(*tensors) if is_gaussian else exact(*tensors)
+            tensors = {part: self._tensor(name) for part, name in named.items()}
+            self.computed[source] = _gaussian(key, tensors, groups) if is_gaussian else exact(tensors[key])
         return self.computed[source]
 
     def _tensor(self, name: str) -> Tensor:
@@ -254,6 +264,21 @@ class Parameters:
         self.elements += sum(math.prod(value.shape) for value in values.values())
         if self.elements > MAX_ELEMENTS:
             raise LbnnError(f"the nodes have more than {MAX_ELEMENTS} parameters")
+
+
+def _gaussian(key: str, tensors: Mapping[str, Tensor], groups: int) -> Param:
+    """From mu and rho of one shape, or from mu and the rhos of its rows and columns."""
+    mu, rho = (tensors.get(f"{key}_{part}") for part in ("mu", "rho"))
+    row, column = (tensors.get(f"{key}_{part}") for part in RHOS[1:])
+    assert mu is not None
+    if rho is not None:
+        if mu.shape != rho.shape:
+            raise LbnnError(f"mu and rho of {key!r} differ in shape")
+        return gaussian(mu, rho)
+    assert row is not None
+    if mu.ndim < 2 or row.shape != mu.shape[:1] or (column is not None and column.shape != mu.shape[1:]):
+        raise LbnnError(f"row_rho and column_rho of {key!r} do not fit its mu")
+    return gaussian(mu, FactoredRho(row, column), groups)
 
 
 def _network(saved: Saved) -> Network:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from lbnn.graph import INPUT
 from lbnn.nn.base import Layer, Recording, Signal
 from lbnn.nn.heads import build_head
+from lbnn.nn.spread import RHOS
 from lbnn.ops import Shape
 
 
@@ -61,7 +62,7 @@ class Network(nn.Module):
         return {step.name: self.layers[step.layer] for step in self.steps}[name]  # type: ignore[return-value]
 
 
-TRAINED = {f"{name}_{part}" for name in ("weight", "bias") for part in ("mu", "rho")} | {"weight", "bias"}
+TRAINED = {f"{name}_{part}" for name in ("weight", "bias") for part in ("mu", *RHOS)} | {"weight", "bias"}
 """The tensors of a layer that are parameters; the others are buffers."""
 
 

@@ -1,13 +1,16 @@
 """The contents of model.pt, a dict of plain data and float32 tensors, with every field checked.
 
 format        "lbnn"
-version       1, or 2 where the network ends in a head: an older lbnn would take it for a regression
+version       1; 2 where the network ends in a head: an older lbnn would take it for a regression; 3 where standard
+              deviations are factors
 lbnn_version  the lbnn that wrote it
 name          text or None: the file's name is used then
 input_shape   [int, ...], without the batch axis
 graph         {"output": name, "nodes": [{name, op, inputs, attrs, params, training}, ...]}; of version 2 also
               {"head": name}, which makes classes of the output
-              params: {"weight": {"mu": tensor, "rho": tensor}} for Gaussians, {"scale": tensor} for known numbers
+              params: {"weight": {"mu": tensor, "rho": tensor}} for Gaussians, {"scale": tensor} for known numbers;
+              of version 3 also {"weight": {"mu", "row_rho"}} and {"weight": {"mu", "row_rho", "column_rho"}}, where
+              sigma[n, i] = softplus(row_rho[n]) softplus(column_rho[i])
 metadata      plain data of the user's
 tensors       {tensor: float32}; nodes that name the same tensor share it
 """
@@ -29,10 +32,12 @@ from lbnn.ops import Shape
 from lbnn.ops.heads import find_head
 
 FORMAT = "lbnn"
-VERSION = 2
+VERSION = 3
 FIRST_VERSION = 1
 HEADED_VERSION = 2
 """From which on a graph may have a head."""
+FACTORED_VERSION = 3
+"""From which on the standard deviations of a weight may be factors."""
 
 MAX_NODES = 1_000
 MAX_NAME = 1_000
@@ -80,15 +85,15 @@ def parse(data: bytes) -> Saved:
     nodes = _field(graph, "nodes", list)
     if len(nodes) > MAX_NODES:
         raise LbnnError(f"has {len(nodes)} nodes; at most {MAX_NODES} are read")
-    name = contents.get("name")
+    name, version = contents.get("name"), contents["version"]
     return Saved(
         name=None if name is None else text(name, "name", MAX_NAME),
         input_shape=check_shape(_field(contents, "input_shape", list)),
-        nodes=tuple(_node(node) for node in nodes),
+        nodes=tuple(_node(node, version) for node in nodes),
         output=text(_field(graph, "output", str), "output", MAX_NAME),
         tensors=tensors,
         metadata=plain(_field(contents, "metadata", dict), "metadata"),
-        head=_head(graph, contents["version"]),
+        head=_head(graph, version),
     )
 
 
@@ -141,7 +146,7 @@ def _tensor(name: str, tensor: Any, size: int) -> Tensor:
     return tensor
 
 
-def _node(data: Any) -> SavedNode:
+def _node(data: Any, version: int) -> SavedNode:
     if type(data) is not dict:
         raise LbnnError(f"each node must be a dict, got {type(data).__name__}")
     name = text(data.get("name"), "the name of a node", MAX_NAME)
@@ -152,7 +157,7 @@ def _node(data: Any) -> SavedNode:
             op=op,
             inputs=tuple(text(item, "an input", MAX_NAME) for item in _field(data, "inputs", list)),
             attrs=_attrs(ops.find(op), _field(data, "attrs", dict)),
-            params=_params(ops.find(op), _field(data, "params", dict)),
+            params=_params(ops.find(op), _field(data, "params", dict), version),
             training=_training(ops.find(op), _field(data, "training", dict)),
         )
     except LbnnError as error:
@@ -173,20 +178,31 @@ def _training(op: ops.Op, data: dict[Any, Any]) -> dict[str, Any]:
     return {key: read(key, data[key]) for key, read in op.training.items()}
 
 
-def _params(op: ops.Op, data: dict[Any, Any]) -> dict[str, str]:
-    """The names of tensors; a Gaussian has two. A bias may be missing."""
+FREE, ROW, RANK1 = {"mu", "rho"}, {"mu", "row_rho"}, {"mu", "row_rho", "column_rho"}
+"""The tensors of a Gaussian parameter."""
+
+
+def _params(op: ops.Op, data: dict[Any, Any], version: int) -> dict[str, str]:
+    """The names of tensors; a Gaussian has two, or three. A bias may be missing."""
     if not set(op.params) - {"bias"} <= set(data) <= set(op.params):
         raise LbnnError(f"{op.name} needs the parameters {list(op.params)}")
     named: dict[str, str] = {}
     for key, value in data.items():
         parts = value if key in op.gaussian else {"": value}
-        if type(parts) is not dict or set(parts) != ({"mu", "rho"} if key in op.gaussian else {""}):
+        if type(parts) is not dict or set(parts) not in _forms(op, key, version):
             raise LbnnError(f"parameter {key!r} must name its tensors mu and rho")
         for part in sorted(parts):
             named[f"{key}_{part}" if part else key] = text(parts[part], f"parameter {key!r}", MAX_TENSOR_NAME)
     if "bias" in op.constants and "bias" not in data:
         raise LbnnError(f"{op.name} needs the parameters {list(op.params)}")
     return named
+
+
+def _forms(op: ops.Op, key: str, version: int) -> tuple[set[str], ...]:
+    """The tensors that a parameter may have."""
+    if key not in op.gaussian:
+        return ({""},)
+    return (FREE, ROW, RANK1) if key in op.factored and version >= FACTORED_VERSION else (FREE,)
 
 
 def plain(value: Any, what: str) -> Any:

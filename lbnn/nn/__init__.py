@@ -5,20 +5,27 @@ from torch.nn import Identity, Sequential
 from lbnn.nn.activations import Abs, LeakyReLU, ReLU
 from lbnn.nn.base import BayesianLayer, Layer
 from lbnn.nn.dropout import Dropout
+from lbnn.nn.elu import CELU, ELU, SELU
+from lbnn.nn.hardswish import Hardswish
 from lbnn.nn.heads import SigmoidHead, SoftmaxHead, VarianceHead
 from lbnn.nn.max_pooling import MaxPool1d, MaxPool2d
 from lbnn.nn.piecewise import Clamp, Hardsigmoid, Hardtanh, Piecewise, PReLU, ReLU6
+from lbnn.nn.pointwise import Pointwise
 from lbnn.nn.pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d
 from lbnn.nn.product import Multiply
 from lbnn.nn.scaling import Affine, BatchNorm, BatchNorm1d, BatchNorm2d, Standardize
 from lbnn.nn.smooth import GELU, Sigmoid, SiLU, Softplus, Tanh
 from lbnn.nn.structure import Add, Concat, Constant, Flatten, ZeroPad1d, ZeroPad2d, cat
+from lbnn.nn.transposed import ConvTranspose1d, ConvTranspose2d
 from lbnn.nn.trees import take_apart_by_iteration
 from lbnn.nn.upsampling import Upsample, UpsamplingNearest2d
 from lbnn.nn.weighted import Conv1d, Conv2d, Linear
 
 __all__ = [
+    "CELU",
+    "ELU",
     "GELU",
+    "SELU",
     "Abs",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
@@ -35,9 +42,12 @@ __all__ = [
     "Constant",
     "Conv1d",
     "Conv2d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
     "Dropout",
     "Flatten",
     "Hardsigmoid",
+    "Hardswish",
     "Hardtanh",
     "Identity",
     "Layer",
@@ -48,6 +58,7 @@ __all__ = [
     "Multiply",
     "PReLU",
     "Piecewise",
+    "Pointwise",
     "ReLU",
     "ReLU6",
     "Sequential",

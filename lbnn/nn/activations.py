@@ -17,7 +17,6 @@ class LeakyReLU(Layer):
     op = "leaky_relu"
     loads = ("leaky_relu", "leaky_relu_clamped")
     counterpart: ClassVar[type[nn.Module] | None] = nn.LeakyReLU
-    monotone = True
 
     def __init__(self, negative_slope: float = 0.01, clamp: float | None = None) -> None:
         super().__init__()
@@ -26,6 +25,11 @@ class LeakyReLU(Layer):
         if clamp is not None and not clamp > 0.0:
             raise LbnnError(f"clamp must be positive, got {clamp}")
         self.negative_slope, self.clamp = float(negative_slope), clamp
+
+    @property
+    def rises(self) -> bool:
+        """Slopes are not below zero."""
+        return True
 
     def op_name(self) -> str:
         """The clamped form is an operator of its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 import warnings
@@ -9,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lbnn import ops
 from lbnn.base.errors import LbnnError
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
+from lbnn.nn.spread import FactoredRho, Rho, check_variance, free_rho, sigma_of, variance
 from lbnn.nn.symbolic import fx_call, fx_tracer
 from lbnn.ops import Shape
 from lbnn.ops.torch import compute
@@ -40,13 +42,12 @@ class Layer(nn.Module):
     """A layer that is one operator. Subclasses say which, and give its attributes and parameters.
 
     `loads` are the operators of a file that become this layer: its own, where a class does not say otherwise.
-    `counterpart` is the torch layer that it stands for. `monotone` is True of an activation that never falls.
+    `counterpart` is the torch layer that it stands for.
     """
 
     op: ClassVar[str]
     loads: ClassVar[tuple[str, ...]] = ()
     counterpart: ClassVar[type[nn.Module] | None] = None
-    monotone: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         own = vars(cls)
@@ -63,6 +64,11 @@ class Layer(nn.Module):
         """The layer that stands for a torch layer: arguments of the same names."""
         names = inspect.signature(cls).parameters
         return cls(**{name: getattr(module, name) for name in names if hasattr(module, name)})
+
+    @property
+    def rises(self) -> bool:
+        """True of a function of each element that never falls: it may change places with a maximum."""
+        return False
 
     def attrs(self, *shapes: Shape) -> dict[str, Any]:
         """The operator's attributes, for inputs of these shapes (without the batch axis)."""
@@ -142,18 +148,37 @@ def _traced_shape(x: Tensor) -> Shape:
 
 
 class BayesianLayer(Layer):
-    """A layer whose weight and bias are independent Gaussians (mu, softplus(rho)^2)."""
+    """A layer whose weight and bias are independent Gaussians (mu, sigma^2).
+
+    sigma is softplus(rho); that of a weight may be a product of factors, as `variance` says (lbnn.nn.spread).
+    """
 
     weight_mu: nn.Parameter
     weight_rho: nn.Parameter
+    weight_row_rho: nn.Parameter
+    weight_column_rho: nn.Parameter
     bias_mu: nn.Parameter | None
     bias_rho: nn.Parameter | None
     given: Mapping[str, Moments[Tensor]] | None = None  # what a training computed for all layers at once
+    variance: str = "full"
+    variances: ClassVar[tuple[str, ...]] = ("full",)
+    groups: int = 1
 
     def init_gaussians(
-        self, weight: Shape, bias: bool, sigma: float | None, device: Any = None, dtype: Any = None
+        self,
+        weight: Shape,
+        bias: bool,
+        sigma: float | None,
+        device: Any = None,
+        dtype: Any = None,
+        variance: str = "full",
+        outputs: int | None = None,
     ) -> None:
-        """Creates the parameters: means as torch initialises its own layers, sigma as `default_sigma` says."""
+        """Creates the parameters: means as torch initialises its own layers, sigma as `default_sigma` says.
+
+        There is a bias for each of the `outputs`, which are the rows of the weight if not given.
+        """
+        check_variance(variance, self.variances, type(self).__name__)
         if min(weight) < 1:
             raise LbnnError(
                 f"{type(self).__name__}: a weight of shape {weight} is empty; every size must be at least 1"
@@ -163,27 +188,55 @@ class BayesianLayer(Layer):
         rho = inverse_softplus(default_sigma(fan_in) if sigma is None else sigma)
         make: dict[str, Any] = {"device": device, "dtype": dtype}
         self.weight_mu = nn.Parameter(torch.empty(weight, **make).uniform_(-bound, bound))
-        self.weight_rho = nn.Parameter(torch.full(weight, rho, **make))
+        self.spread_evenly(rho, variance)
         if bias:
-            self.bias_mu = nn.Parameter(torch.empty(weight[0], **make).uniform_(-bound, bound))
-            self.bias_rho = nn.Parameter(torch.full(weight[:1], rho, **make))
+            length = weight[0] if outputs is None else outputs
+            self.bias_mu = nn.Parameter(torch.empty(length, **make).uniform_(-bound, bound))
+            self.bias_rho = nn.Parameter(torch.full((length,), rho, **make))
         else:
             self.register_parameter("bias_mu", None)
             self.register_parameter("bias_rho", None)
 
+    def spread_evenly(self, rho: float, variance: str) -> None:
+        """Gives every weight the standard deviation softplus(rho), by the parameters of this variance."""
+        check_variance(variance, self.variances, type(self).__name__)
+        for name in ("weight_rho", "weight_row_rho", "weight_column_rho"):
+            self._parameters.pop(name, None)
+        self.variance, like = variance, self.weight_mu.detach()
+        if variance == "full":
+            self.weight_rho = nn.Parameter(torch.full_like(like, rho))
+            return
+        self.weight_row_rho = nn.Parameter(like.new_full(like.shape[:1], rho))
+        if variance == "rank1":
+            self.weight_column_rho = nn.Parameter(like.new_full(like.shape[1:], inverse_softplus(1.0)))
+
+    def to_full(self) -> BayesianLayer:
+        """A copy with one sigma for each weight, the same as before; there is no way back."""
+        full = copy.deepcopy(self)
+        if self.variance != "full":
+            full.spread_evenly(0.0, "full")
+            with torch.no_grad():
+                full.weight_rho.copy_(free_rho(sigma_of(self._weight_rho(), self.weight_mu)))
+        return full
+
     @property
     def weight_var(self) -> Tensor:
         """The variance of each weight."""
-        return variance(self.weight_rho)
+        return sigma_of(self._weight_rho(), self.weight_mu) ** 2
 
     @property
     def bias_var(self) -> Tensor | None:
         """The variance of each bias, or None without bias."""
         return None if self.bias_rho is None else variance(self.bias_rho)
 
-    def named_gaussians(self) -> Iterator[tuple[str, Tensor, Tensor]]:
+    def _weight_rho(self) -> Rho:
+        if self.variance == "full":
+            return self.weight_rho
+        return FactoredRho(self.weight_row_rho, self.weight_column_rho if self.variance == "rank1" else None)
+
+    def named_gaussians(self) -> Iterator[tuple[str, Tensor, Rho]]:
         """(name, mu, rho) of each Gaussian parameter."""
-        yield "weight", self.weight_mu, self.weight_rho
+        yield "weight", self.weight_mu, self._weight_rho()
         if self.bias_mu is not None and self.bias_rho is not None:
             yield "bias", self.bias_mu, self.bias_rho
 
@@ -196,17 +249,18 @@ class BayesianLayer(Layer):
 
     def op_params(self) -> dict[str, Any]:
         """Weight and bias as Moments; a missing bias is the number zero, known exactly."""
-        params = dict(self.given or {name: Moments(mu, variance(rho)) for name, mu, rho in self.named_gaussians()})
+        own = self.given or {name: self._moments(mu, rho) for name, mu, rho in self.named_gaussians()}
+        params: dict[str, Any] = dict(own)
         if "bias" not in params:
             zero = self.weight_mu.new_tensor(0.0) if is_traced() else self.weight_mu.new_zeros(())
             params["bias"] = Moments(zero, zero)
         return params
 
-
-def variance(rho: Tensor) -> Tensor:
-    """softplus(rho)^2."""
-    sigma = F.softplus(rho)
-    return sigma * sigma
+    def _moments(self, mu: Tensor, rho: Rho) -> Any:
+        if isinstance(rho, Tensor):
+            return Moments(mu, variance(rho))
+        column = torch.ones_like(mu[0]) if rho.column is None else variance(rho.column)
+        return Factored(mu, variance(rho.row), column.expand(self.groups, *column.shape))
 
 
 def inverse_softplus(sigma: float) -> float:

@@ -16,7 +16,7 @@ from lbnn.ops.pieces import make_pieces, to_float32
 class Piecewise(Layer):
     """The function with `slopes[i]` between `kinks[i - 1]` and `kinks[i]`, and `value` at the first kink.
 
-    Kinks are rounded to float32. `rises` says whether the function never falls.
+    Kinks are rounded to float32.
     """
 
     op = "piecewise"
@@ -28,7 +28,7 @@ class Piecewise(Layer):
 
     @property
     def rises(self) -> bool:
-        """The function never falls, so that it may change places with a maximum."""
+        """No slope is below zero."""
         return self.pieces.rises
 
     def attrs(self, *shapes: Shape) -> dict[str, Any]:

@@ -25,6 +25,11 @@ class Tanh(Layer):
         """The function, and the scale that it has inside and the inverse of outside."""
         return {"function": self.function, "scale": 1.0}
 
+    @property
+    def rises(self) -> bool:
+        """As the function does; SiLU and GELU fall on the left before they rise."""
+        return FUNCTIONS[self.attrs()["function"]].rises
+
     @classmethod
     def from_file(cls, attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
         """The layer of that function."""

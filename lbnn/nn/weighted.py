@@ -9,15 +9,21 @@ from torch import Tensor
 
 from lbnn.base.errors import LbnnError
 from lbnn.nn.base import BayesianLayer, Layer
+from lbnn.nn.spread import VARIANCES, variance_of_names
 from lbnn.ops import Shape
 
 IntOrTuple = int | tuple[int, ...]
 
 
 class Linear(BayesianLayer):
-    """`torch.nn.Linear` with Gaussian weights; `sigma` is their standard deviation at the start."""
+    """`torch.nn.Linear` with Gaussian weights; `sigma` is their standard deviation at the start.
+
+    `variance` is "full", one sigma for each weight; "rank1", a factor of its output times one of its input; or "row",
+    one for each output.
+    """
 
     op = "linear"
+    variances = VARIANCES
 
     def __init__(
         self,
@@ -28,26 +34,30 @@ class Linear(BayesianLayer):
         dtype: Any = None,
         *,
         sigma: float | None = None,
+        variance: str = "full",
     ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        self.init_gaussians((out_features, in_features), bias, sigma, device, dtype)
+        self.init_gaussians((out_features, in_features), bias, sigma, device, dtype, variance)
 
     def extra_repr(self) -> str:
         """As torch prints its own."""
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias_mu is not None}"
+        sizes = f"in_features={self.in_features}, out_features={self.out_features}"
+        return f"{sizes}, bias={self.bias_mu is not None}{_variance_text(self)}"
 
     @classmethod
     def from_file(cls, attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
         """Sizes from the weight, which is not allocated twice."""
         out_features, in_features = tensors["weight_mu"].shape
-        return cls(in_features, out_features, "bias_mu" in tensors, device="meta")
+        kind = variance_of_names(tensors)
+        return cls(in_features, out_features, "bias_mu" in tensors, device="meta", variance=kind)
 
 
 class _Conv(BayesianLayer):
     """Convolution over `rank` spatial axes."""
 
     op = "conv"
+    variances = VARIANCES
     rank: int
 
     def __init__(
@@ -65,6 +75,7 @@ class _Conv(BayesianLayer):
         dtype: Any = None,
         *,
         sigma: float | None = None,
+        variance: str = "full",
     ) -> None:
         super().__init__()
         if padding_mode != "zeros":
@@ -76,7 +87,8 @@ class _Conv(BayesianLayer):
         self.stride = per_axis(stride, self.rank)
         self.dilation = per_axis(dilation, self.rank)
         self.padding = _padding(padding, self.kernel_size, self.stride, self.dilation)
-        self.init_gaussians((out_channels, in_channels // groups, *self.kernel_size), bias, sigma, device, dtype)
+        shape = (out_channels, in_channels // groups, *self.kernel_size)
+        self.init_gaussians(shape, bias, sigma, device, dtype, variance)
 
     def attrs(self, *shapes: Shape) -> dict[str, Any]:
         """The geometry."""
@@ -85,14 +97,17 @@ class _Conv(BayesianLayer):
     def extra_repr(self) -> str:
         """As torch prints its own."""
         geometry = ", ".join(f"{key}={value}" for key, value in self.attrs().items())
-        return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, {geometry}"
+        return (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, {geometry}{_variance_text(self)}"
+        )
 
     @classmethod
     def from_file(cls, attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
         """Sizes from the weight, which is not allocated twice."""
         kind: type[_Conv] = Conv1d if tensors["weight_mu"].ndim == 3 else Conv2d
         channels, group, *kernel = tensors["weight_mu"].shape
-        return kind(group * attrs["groups"], channels, tuple(kernel), bias="bias_mu" in tensors, device="meta", **attrs)
+        own: dict[str, Any] = dict(bias="bias_mu" in tensors, variance=variance_of_names(tensors), device="meta")
+        return kind(group * attrs["groups"], channels, tuple(kernel), **own, **attrs)
 
 
 class Conv1d(_Conv):
@@ -105,6 +120,11 @@ class Conv2d(_Conv):
     """`torch.nn.Conv2d` with Gaussian weights."""
 
     rank = 2
+
+
+def _variance_text(layer: BayesianLayer) -> str:
+    """Nothing for the usual one, as torch prints."""
+    return "" if layer.variance == "full" else f", variance={layer.variance}"
 
 
 def per_axis(value: IntOrTuple, rank: int) -> Shape:

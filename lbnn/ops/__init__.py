@@ -6,7 +6,10 @@ from lbnn.ops import (
     avg_pool,
     avg_pool_correlated,
     conv,
+    conv_transposed,
     dropout,
+    elu,
+    hardswish,
     leaky_relu,
     linear,
     max_pool,
@@ -14,10 +17,12 @@ from lbnn.ops import (
     product,
     smooth,
     structure,
+    tabulated,
     upsample,
     variance_head,
 )
 from lbnn.ops.conv import ConvGeometry
+from lbnn.ops.conv_transposed import TransposedGeometry
 from lbnn.ops.namespace import AxisFactors, Namespace, Shape, TailRow, Window
 from lbnn.ops.table import OPS, Op, Sample, Use, find
 
@@ -30,6 +35,7 @@ __all__ = [
     "Sample",
     "Shape",
     "TailRow",
+    "TransposedGeometry",
     "Use",
     "Window",
     "absolute",
@@ -37,8 +43,11 @@ __all__ = [
     "avg_pool",
     "avg_pool_correlated",
     "conv",
+    "conv_transposed",
     "dropout",
+    "elu",
     "find",
+    "hardswish",
     "leaky_relu",
     "linear",
     "max_pool",
@@ -46,6 +55,7 @@ __all__ = [
     "product",
     "smooth",
     "structure",
+    "tabulated",
     "upsample",
     "variance_head",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
+from lbnn.base.factored import Factored
 from lbnn.ops.namespace import Shape
 from lbnn.ops.table import Use
 
@@ -27,12 +28,20 @@ def each(count: int) -> Callable[[Use], int]:
 
 def weighted(products: Callable[[Use], int]) -> Callable[[Use], int]:
     """Products into mean, S V[w] and V E[w]^2; a square for each weight, S = V + E^2 for each input."""
-    return lambda use: 3 * products(use) + int(use.params["weight"].mean.size) + prod(use.inputs[0])
+    return lambda use: _in_mean_and_spread(use, products(use), 2) + int(use.params["weight"].mean.size)
 
 
 def weighted_point(products: Callable[[Use], int]) -> Callable[[Use], int]:
     """Products into mean and x^2 V[w]; x^2 for each input."""
-    return lambda use: 2 * products(use) + prod(use.inputs[0])
+    return lambda use: _in_mean_and_spread(use, products(use), 1)
+
+
+def _in_mean_and_spread(use: Use, products: int, known: int) -> int:
+    """Products into `known` sums of means, and those with variances, which all outputs of a group may share."""
+    weight, inputs = use.params["weight"], prod(use.inputs[0])
+    if isinstance(weight, Factored):
+        return known * products + products * weight.groups // len(weight.row) + prod(use.output) + inputs
+    return (known + 1) * products + inputs
 
 
 def pairs_inside(use: Use, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape) -> int:

@@ -8,9 +8,11 @@ from typing import Any
 import torch.nn.functional as F
 
 from lbnn.base.errors import LbnnError
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.ops.arithmetic import pairs_inside, weighted, weighted_point
 from lbnn.ops.attributes import integer, integers
+from lbnn.ops.factored import conv_factored
 from lbnn.ops.limits import AxisSpan, unfolded
 from lbnn.ops.memory import OWN
 from lbnn.ops.namespace import Namespace, Shape
@@ -30,7 +32,7 @@ class ConvGeometry:
 def conv(
     xp: Namespace,
     x: Moments[Any],
-    weight: Moments[Any],
+    weight: Moments[Any] | Factored[Any],
     bias: Moments[Any],
     stride: Shape,
     padding: Shape,
@@ -39,6 +41,8 @@ def conv(
 ) -> Moments[Any]:
     """E' = E[b] + E * E[w];  V' = V[b] + V * (V[w] + E[w]^2) + E^2 * V[w], with * the convolution."""
     geometry = ConvGeometry(stride, padding, dilation, groups)
+    if isinstance(weight, Factored):
+        return conv_factored(xp, x, weight, bias, geometry)
     spread = weight.var + weight.mean * weight.mean
     return Moments(
         xp.conv(geometry, bias.mean, (x.mean, weight.mean)),
@@ -49,7 +53,7 @@ def conv(
 def conv_point(
     xp: Namespace,
     x: Any,
-    weight: Moments[Any],
+    weight: Moments[Any] | Factored[Any],
     bias: Moments[Any],
     stride: Shape,
     padding: Shape,
@@ -58,6 +62,8 @@ def conv_point(
 ) -> Moments[Any]:
     """V' = V[b] + E^2 * V[w]: the input is known."""
     geometry = ConvGeometry(stride, padding, dilation, groups)
+    if isinstance(weight, Factored):
+        return conv_factored(xp, x, weight, bias, geometry)
     return Moments(
         xp.conv(geometry, bias.mean, (x, weight.mean)),
         xp.conv(geometry, bias.var, (x * x, weight.var)),
@@ -104,10 +110,13 @@ def _held(use: Use) -> int:
     return unfolded(use.inputs[0][0], (AxisSpan(size + 2 * pad, number, taps) for size, pad, number, taps in axes))
 
 
-def _sample(x: Shape, weight: Shape, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1) -> Sample:
+def _sample(
+    x: Shape, weight: Shape, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1,
+    variance: str = "full",
+) -> Sample:  # fmt: skip
     rank = len(x) - 1
     attrs = dict(stride=(stride,) * rank, padding=(padding,) * rank, dilation=(dilation,) * rank, groups=groups)
-    return Sample((x,), {"weight": weight, "bias": weight[:1]}, attrs)
+    return Sample((x,), {"weight": weight, "bias": weight[:1]}, attrs, variance)
 
 
 _SAMPLES = (
@@ -124,6 +133,17 @@ _SAMPLES = (
         {"weight": (2, 1, 2, 3), "bias": ()},
         dict(stride=(1, 2), padding=(1, 0), dilation=(2, 1), groups=1),
     ),
+    _sample((1, 4, 4), (2, 1, 3, 3), padding=1, variance="rank1"),
+    _sample((2, 5, 4), (3, 2, 2, 3), stride=2, padding=1, variance="rank1"),
+    _sample((4, 5, 5), (4, 2, 2, 2), dilation=2, groups=2, variance="rank1"),
+    _sample((3, 3, 3), (3, 1, 3, 3), padding=1, groups=3, variance="rank1"),
+    _sample((2, 6), (3, 2, 3), variance="row"),
+    Sample(
+        ((2, 3, 3),),
+        {"weight": (2, 2, 1, 1), "bias": ()},
+        dict(stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1),
+        "rank1",
+    ),
 )
 register_forms(
     Op(
@@ -137,6 +157,7 @@ register_forms(
         memory=OWN,
         attributes={"stride": integers, "padding": integers, "dilation": integers, "groups": integer},
         gaussian=("weight", "bias"),
+        factored=("weight",),
         held=_held,
         channel_axis=lambda rank: 0,
     ),

@@ -8,23 +8,29 @@ from typing import Any
 import torch.nn.functional as F
 
 from lbnn.base.errors import LbnnError
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.ops.arithmetic import weighted, weighted_point
+from lbnn.ops.factored import linear_factored
 from lbnn.ops.memory import OWN
 from lbnn.ops.namespace import Namespace, Shape
 from lbnn.ops.table import Op, Sample, Use, register_forms
 
 
-def linear(xp: Namespace, x: Moments[Any], weight: Moments[Any], bias: Moments[Any]) -> Moments[Any]:
+def linear(xp: Namespace, x: Moments[Any], weight: Moments[Any] | Factored[Any], bias: Moments[Any]) -> Moments[Any]:
     """E' = E[b] + E * E[w];  V' = V[b] + V * (V[w] + E[w]^2) + E^2 * V[w]."""
+    if isinstance(weight, Factored):
+        return linear_factored(xp, x, weight, bias)
     return Moments(
         xp.linear(bias.mean, (x.mean, weight.mean)),
         xp.linear(bias.var, (x.mean * x.mean, weight.var), (x.var, weight.var + weight.mean * weight.mean)),
     )
 
 
-def linear_point(xp: Namespace, x: Any, weight: Moments[Any], bias: Moments[Any]) -> Moments[Any]:
+def linear_point(xp: Namespace, x: Any, weight: Moments[Any] | Factored[Any], bias: Moments[Any]) -> Moments[Any]:
     """V' = V[b] + E^2 * V[w]: the input is known."""
+    if isinstance(weight, Factored):
+        return linear_factored(xp, x, weight, bias)
     return Moments(xp.linear(bias.mean, (x, weight.mean)), xp.linear(bias.var, (x * x, weight.var)))
 
 
@@ -45,6 +51,9 @@ _SAMPLES = (
     Sample(((4,),), {"weight": (1, 4), "bias": (1,)}),
     Sample(((2, 3),), {"weight": (2, 3), "bias": (2,)}),
     Sample(((3,),), {"weight": (2, 3), "bias": ()}),
+    Sample(((3,),), {"weight": (2, 3), "bias": (2,)}, variance="rank1"),
+    Sample(((2, 3),), {"weight": (4, 3), "bias": ()}, variance="rank1"),
+    Sample(((4,),), {"weight": (3, 4), "bias": (3,)}, variance="row"),
 )
 register_forms(
     Op(
@@ -57,6 +66,7 @@ register_forms(
         arithmetic=weighted(_products),
         memory=OWN,
         gaussian=("weight", "bias"),
+        factored=("weight",),
         channel_axis=lambda rank: rank - 1,
     ),
     linear_point,

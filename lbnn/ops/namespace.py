@@ -44,6 +44,9 @@ class Namespace(Protocol):
     def conv(self, geometry: Any, bias: Any, *terms: tuple[Any, Any]) -> Any:
         """bias (one entry per channel, or a number) + the sum of the convolutions of the terms (x, weight)."""
 
+    def conv_transposed(self, geometry: Any, bias: Any, *terms: tuple[Any, Any]) -> Any:
+        """bias (one entry per channel, or a number) + the sum of the transposed convolutions of the terms."""
+
     def window_mean(self, x: Any, window: Window) -> Any:
         """The sum under each window, zeros outside, divided by `window.size`."""
 
@@ -86,6 +89,9 @@ class Namespace(Protocol):
     def exp(self, x: Any) -> Any:
         """The exponential."""
 
+    def expm1(self, x: Any) -> Any:
+        """e^x - 1, with its own accuracy near 0."""
+
     def log(self, x: Any) -> Any:
         """The natural logarithm of x > 0."""
 
@@ -119,6 +125,9 @@ class Namespace(Protocol):
     def mix(self, x: Any, rows: Any) -> Any:
         """The sums along the last axis with the weights of each row, in place of that axis."""
 
+    def cells(self, x: Any, rows: Any) -> tuple[list[Any], Any]:
+        """The numbers of the row floor(x), or of the nearest one there is, and the number of that row."""
+
     def tanh(self, x: Any) -> Any:
         """The hyperbolic tangent."""
 
@@ -133,6 +142,12 @@ class Namespace(Protocol):
 
     def tail_mix(self, x: Any, rows: Sequence[TailRow]) -> list[Any]:
         """Linear combinations of 1, Q = P(Z > x), I1 = E[(Z-x)+] and J2 = E[(Z-x)+^2] for x >= 0, Z standard normal."""
+
+    def scaled_tail(self, x: Any) -> tuple[Any, Any, Any]:
+        """Q, I1 and J2 divided by the density at x, for x >= -0.35 (in float64: -0.02) and however large."""
+
+    def mills(self, x: Any) -> Sequence[Any]:
+        """E[((Z - x)+)^k] exp(x^2 / 2) for k = 0 to 4, for x >= 0 up to 40, Z standard normal."""
 
     def flatten(self, x: Any) -> Any:
         """All axes behind the batch axis made one."""

@@ -25,7 +25,7 @@ class Smooth:
     """A function with a straight line at either end.
 
     `both(xp, x)` gives value and slope, `bend` the second derivative. `unit` is the width of its bend: the logistic
-    function's is 1. `tail` says that it nears its lines like e^(-|x| / unit), and not faster.
+    function's is 1. `tail` says that it nears its lines like e^(-|x| / unit), and not faster. `rises`: it never falls.
     """
 
     value: Callable[[Namespace, Any], Any]
@@ -36,6 +36,7 @@ class Smooth:
     right: Line
     unit: float = 1.0
     tail: bool = True
+    rises: bool = False
 
 
 def _logistic(xp: Namespace, x: Any, rate: float = 1.0) -> tuple[Any, Any, Any]:
@@ -137,10 +138,12 @@ def _first(both: Callable[[Namespace, Any], tuple[Any, Any]]) -> Callable[[Names
 FLAT, RISING = (0.0, 0.0), (1.0, 0.0)
 
 FUNCTIONS: dict[str, Smooth] = {
-    "sigmoid": Smooth(_first(_sigmoid), _sigmoid, _sigmoid_bend, torch.sigmoid, FLAT, (0.0, 1.0)),
-    "tanh": Smooth(lambda xp, x: xp.tanh(x), _tanh, _tanh_bend, torch.tanh, (0.0, -1.0), (0.0, 1.0), unit=0.5),
+    "sigmoid": Smooth(_first(_sigmoid), _sigmoid, _sigmoid_bend, torch.sigmoid, FLAT, (0.0, 1.0), rises=True),
+    "tanh": Smooth(
+        lambda xp, x: xp.tanh(x), _tanh, _tanh_bend, torch.tanh, (0.0, -1.0), (0.0, 1.0), unit=0.5, rises=True
+    ),
     "silu": Smooth(_first(_silu), _silu, _silu_bend, F.silu, FLAT, RISING),
-    "softplus": Smooth(lambda xp, x: xp.softplus(x), _softplus, _softplus_bend, F.softplus, FLAT, RISING),
+    "softplus": Smooth(lambda xp, x: xp.softplus(x), _softplus, _softplus_bend, F.softplus, FLAT, RISING, rises=True),
     "gelu": Smooth(_first(_gelu), _gelu, _gelu_bend, F.gelu, FLAT, RISING, unit=0.6, tail=False),
     "gelu_tanh": Smooth(
         _first(_gelu_tanh),

@@ -21,11 +21,15 @@ ShapeRule = Callable[..., Shape]
 
 @dataclass(frozen=True)
 class Sample:
-    """One call of an operator: shapes without the batch axis, and attributes. Values are drawn by the tests."""
+    """One call of an operator: shapes without the batch axis, and attributes. Values are drawn by the tests.
+
+    `variance` is that of its weights: "rank1" and "row" are drawn as Factored.
+    """
 
     inputs: tuple[Shape, ...]
     params: Mapping[str, Shape] = field(default_factory=dict)
     attrs: Mapping[str, Any] = field(default_factory=dict)
+    variance: str = "full"
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,11 @@ def _nothing_to_check(params: Mapping[str, Any]) -> None:
 
 def _never(use: Use) -> bool:
     return False
+
+
+def _as_it_is(weight: Any, attrs: Mapping[str, Any]) -> Any:
+    """(out, in, ...) already."""
+    return weight
 
 
 def _nothing_held(use: Use) -> int:
@@ -65,7 +74,8 @@ class Op:
     read from a file, `training` what its layer needs beside them to train on. `identity` says of a use whether it
     gives back its input, `held` how many elements a backend may hold while it computes, beside inputs and result
     (limits.py), `check` refuses parameters that have no meaning. `channel_axis(rank)` (of a layer with weights) is
-    the axis of a value with so many axes along which the rows of its weight lie;
+    the axis of a value with so many axes along which the rows of its weight lie, and `rows(weight, attrs)` the weight
+    with a row for each output, or such rows as its weight;
     `as_affine(rank, **params, **attrs)` gives scale and shift where the operator is an affine map.
     """
 
@@ -79,6 +89,7 @@ class Op:
     memory: MemoryUse
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     gaussian: tuple[str, ...] = ()
+    factored: tuple[str, ...] = ()  # those of them whose variances may be products, `Factored`
     constants: tuple[str, ...] = ()
     arity: int | None = 1  # None: any number from one
     point_inputs: bool = False
@@ -91,6 +102,7 @@ class Op:
     check: Callable[[Mapping[str, Any]], None] = _nothing_to_check
     training: Mapping[str, Attribute] = field(default_factory=dict)
     channel_axis: Callable[[int], int] | None = None
+    rows: Callable[[Any, Mapping[str, Any]], Any] = _as_it_is
     as_affine: Callable[..., tuple[Any, Any]] | None = None
     kinks: tuple[float, ...] = ()
     tolerance: float = 1e-6  # relative, in float32

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,12 +12,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lbnn.base.moments import Moments
-from lbnn.ops import AxisFactors, ConvGeometry, Op, Shape, TailRow, Window
+from lbnn.ops import AxisFactors, ConvGeometry, Op, Shape, TailRow, TransposedGeometry, Window
+from lbnn.ops.hardswish import hardswish
 from lbnn.ops.kinked import kinked_line
 from lbnn.ops.larger import max_pool_fast
+from lbnn.ops.mills import torch_mills
 from lbnn.ops.smooth import grid_of
 from lbnn.ops.smooth_torch import torch_smooth
+from lbnn.ops.tabulated import torch_tabulated
 from lbnn.ops.tail import NARROW_CELLS, NARROW_FLOAT32, torch_tail_moments
+from lbnn.ops.tail_scaled import torch_scaled_tail
 from lbnn.ops.traced import is_traced
 
 EMPTY_TAIL = 38.0
@@ -44,6 +49,19 @@ class TorchNamespace:
         biases = [bias if whole else None, *[None] * (len(terms) - 1)]
         products = [
             function(x, weight, b, geometry.stride, geometry.padding, geometry.dilation, geometry.groups)
+            for (x, weight), b in zip(terms, biases, strict=True)
+        ]
+        return sum(products[1:], start=products[0] if whole else products[0] + bias)
+
+    def conv_transposed(self, geometry: TransposedGeometry, bias: Any, *terms: tuple[Tensor, Tensor]) -> Any:
+        """bias + the sum of the transposed convolutions; the first takes the bias with it."""
+        if is_traced() and any(geometry.output_padding):
+            return _cut_by_hand(geometry, bias, *terms)
+        function: Any = F.conv_transpose1d if len(geometry.stride) == 1 else F.conv_transpose2d
+        whole, g = isinstance(bias, Tensor) and bias.ndim == 1, geometry
+        biases = [bias if whole else None, *[None] * (len(terms) - 1)]
+        products = [
+            function(x, weight, b, g.stride, g.padding, g.output_padding, g.groups, g.dilation)
             for (x, weight), b in zip(terms, biases, strict=True)
         ]
         return sum(products[1:], start=products[0] if whole else products[0] + bias)
@@ -121,6 +139,11 @@ class TorchNamespace:
         """Exponential."""
         return torch.exp(x)
 
+    def expm1(self, x: Tensor) -> Tensor:
+        """torch's own has the gradient 1 + (e^x - 1), which vanishes too early; converters do not all know it."""
+        near = (torch.exp(x) + 1.0) * torch.tanh(x * 0.5) if is_traced() else torch.expm1(x)
+        return torch.where(x < -1.0, torch.exp(x) - 1.0, near)
+
     def log(self, x: Tensor) -> Tensor:
         """Logarithm."""
         return torch.log(x)
@@ -167,6 +190,12 @@ class TorchNamespace:
         """Weighted sums along the last axis."""
         return x @ torch.as_tensor(rows, dtype=x.dtype, device=x.device).T
 
+    def cells(self, x: Tensor, rows: Any) -> tuple[list[Tensor], Tensor]:
+        """A row for each element; NaN has the first."""
+        row = torch.clamp(torch.floor(x.detach()).to(torch.int64), 0, len(rows) - 1)
+        table = torch.as_tensor(rows, dtype=x.dtype, device=x.device)
+        return list(table[row].unbind(-1)), row.to(x.dtype)
+
     def tanh(self, x: Tensor) -> Tensor:
         """Hyperbolic tangent."""
         return torch.tanh(x)
@@ -188,6 +217,14 @@ class TorchNamespace:
         moments = torch_tail_moments(x)
         return [_combine(row, moments) for row in rows]
 
+    def scaled_tail(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The tail divided by its density."""
+        return torch_scaled_tail(self, x)
+
+    def mills(self, x: Tensor) -> Sequence[Tensor]:
+        """The tail's moments over exp(-x^2 / 2)."""
+        return torch_mills(x)
+
     def flatten(self, x: Tensor) -> Tensor:
         """One axis behind the batch axis."""
         return x.flatten(1)
@@ -202,6 +239,18 @@ class TorchNamespace:
         return first, second
 
 
+def _cut_by_hand(geometry: TransposedGeometry, bias: Any, *terms: tuple[Tensor, Tensor]) -> Any:
+    """Transposed convolutions for converters of traced modules, which do not know every output_padding: the whole
+    result, made longer and cut."""
+    none = (0,) * len(geometry.stride)
+    out = TORCH.conv_transposed(replace(geometry, padding=none, output_padding=none), 0.0, *terms)
+    ends = [more - cut for more, cut in zip(geometry.output_padding, geometry.padding, strict=True)]
+    out = TORCH.pad(out, tuple((0, max(0, end)) for end in ends))
+    kept: Any = [slice(cut, min(0, end) or None) for cut, end in zip(geometry.padding, ends, strict=True)]
+    offset = bias.reshape((-1,) + (1,) * len(none)) if isinstance(bias, Tensor) and bias.ndim else bias
+    return out[(..., *kept)] + offset
+
+
 def _like(value: Any, x: Tensor) -> Tensor:
     return value if isinstance(value, Tensor) else torch.full_like(x, value)
 
@@ -211,12 +260,22 @@ def _combine(row: TailRow, moments: Sequence[Tensor]) -> Any:
     return sum(terms, start=row[0]) if terms else torch.full_like(moments[0], row[0])
 
 
+def in_full_precision(x: Moments[Tensor], function: Callable[[Moments[Tensor]], Moments[Tensor]]) -> Moments[Tensor]:
+    """The function of moments in one dtype; half precision is computed in float32."""
+    dtype = torch.promote_types(x.mean.dtype, x.var.dtype)
+    wide = torch.promote_types(dtype, torch.float32)
+    return Moments(*(part.to(dtype) for part in function(Moments(*(part.to(wide) for part in x)))))
+
+
 TORCH = TorchNamespace()
 
 TORCH_FORMS: dict[str, Callable[..., Moments[Tensor]]] = {
     "leaky_relu": lambda x, negative_slope: kinked_line(TORCH, x, negative_slope),
     "abs": lambda x: kinked_line(TORCH, x, -1.0),
+    "hardswish": lambda x: in_full_precision(x, lambda wide: hardswish(TORCH, wide)),
     "max_pool": lambda x, **geometry: max_pool_fast(TORCH, x, **geometry),
+    "tabulated": lambda x, **table: torch_tabulated(TORCH, x, **table),
+    "tabulated_point": lambda x, **table: torch_tabulated(TORCH, x, **table),
     "smooth": lambda x, function, scale: torch_smooth(TORCH, x, function, scale, grid_of(function)),
 }
 """Operators that torch computes by code of its own; all others by their formula."""

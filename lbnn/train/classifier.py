@@ -46,8 +46,8 @@ class Classifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc]
     Parameters that are None follow from the number of rows (docs/sklearn.md). `hidden` are the sizes of the hidden
     layers, `epochs` the passes over the rows, `batch` the rows in a batch, `lr` the learning rate at the start, which
     falls to 0. With `patience` 15 % of the rows decide when to stop. `prior` of the weights is one of lbnn.priors or
-    its name, `kl_weight` is relative to the ELBO's. `random_state` is the seed: with a number the same rows give the
-    same network.
+    its name, `kl_weight` is relative to the ELBO's. `variance` of the weights is "full", "rank1" or "row"
+    (docs/variances.md). `random_state` is the seed: with a number the same rows give the same network.
 
     Fitted: `classes_`; `model_`, a module of lbnn.nn; `history_` of its training; `recipe_`, what the rule chose;
     `n_features_in_`, `feature_names_in_`.
@@ -77,6 +77,7 @@ class Classifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc]
         patience: int | None = None,
         prior: str | Prior | None = None,
         kl_weight: float | None = None,
+        variance: str = "full",
         random_state: Any = 0,
     ) -> None:
         self.hidden = hidden
@@ -86,6 +87,7 @@ class Classifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc]
         self.patience = patience
         self.prior = prior
         self.kl_weight = kl_weight
+        self.variance = variance
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Classifier:

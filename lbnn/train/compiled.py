@@ -139,8 +139,9 @@ def compiled_step(
     many = processes_of(model).shares
     if flat is None or not isinstance(prior, Gaussian) or not isinstance(optimizer, FlatAdamW) or many:
         raise LbnnError(
-            "compile=True needs the Gaussian prior, the default optimizer, one process and a model that is not wrapped "
-            "and whose Gaussians all train; leave out compile, or wrap the model in torch.compile yourself"
+            "compile=True needs the Gaussian prior, the default optimizer, one process and a model that is not "
+            "wrapped, whose Gaussians all train and whose variances are full; leave out compile, or wrap the model in "
+            "torch.compile yourself"
         )
     if flat.mu.device.type == "cpu" and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
         raise LbnnError("compile=True needs a C++ compiler; install g++, or leave out compile")

@@ -22,6 +22,7 @@ from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
 from lbnn.model.file import save
 from lbnn.model.inputs import KEY_OF_RANGE, range_of
+from lbnn.nn.spread import VARIANCES, check_variance
 from lbnn.train.priors import as_prior
 from lbnn.train.recipe import ROWS_AT_ONCE
 from lbnn.train.result import FitResult
@@ -110,6 +111,7 @@ def check_recipe(given: dict[str, Any]) -> None:
     _check("kl_weight", weight, Real, lambda value: value >= 0.0 and math.isfinite(value), "a number from 0")
     try:
         as_prior(given["prior"] or "gaussian")
+        check_variance(given["variance"], VARIANCES, "a network")
     except LbnnError as error:
         raise BadParameter(str(error)) from None
 

@@ -31,7 +31,7 @@ class FlatPosterior:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self.pairs = [(mu, rho) for _, mu, rho in named_gaussians(model)]
+        self.pairs = free_pairs(model)
         self.shapes = [mu.shape for mu, _ in self.pairs]
         self.sizes = [mu.numel() for mu, _ in self.pairs]
         mus, rhos = zip(*self.pairs, strict=True)
@@ -130,7 +130,7 @@ def flattened(model: nn.Module) -> Iterator[FlatPosterior | None]:
 
 def can_flatten(model: nn.Module) -> bool:
     """Whether every Gaussian is trained, has its own rho, and all are numbers of one kind in one place."""
-    pairs = [(mu, rho) for _, mu, rho in named_gaussians(model)]
+    pairs = free_pairs(model)
     parts = list(itertools.chain.from_iterable(pairs))
     read = [
         (id(m), id(r))
@@ -140,11 +140,17 @@ def can_flatten(model: nn.Module) -> bool:
     ]
     return (
         bool(parts)
+        and len(pairs) == sum(1 for _ in named_gaussians(model))
         and all(part.requires_grad for part in parts)
         and len({(part.dtype, part.device) for part in parts}) == 1
         and len({id(part) for part in parts}) == len(parts)
         and set(read) == {(id(mu), id(rho)) for mu, rho in pairs}
     )
+
+
+def free_pairs(model: nn.Module) -> list[tuple[Tensor, Tensor]]:
+    """mu and rho of the Gaussians that have one rho for each element."""
+    return [(mu, rho) for _, mu, rho in named_gaussians(model) if isinstance(rho, Tensor)]
 
 
 @contextmanager

@@ -225,8 +225,8 @@ def _built(packed: Packed, recipe: Recipe, classes: int, seed: int) -> bnn.Seque
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if classes:
-            return build_scaled_classes((inputs,), x, classes, recipe.hidden)
-        return build_scaled((inputs,), x, y, recipe.hidden, recipe.head)
+            return build_scaled_classes((inputs,), x, classes, recipe.hidden, recipe.variance)
+        return build_scaled((inputs,), x, y, recipe.hidden, recipe.head, recipe.variance)
 
 
 def _fitted(

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -24,6 +23,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.nn import BayesianLayer, Layer
 from lbnn.nn.heads import logits_only
+from lbnn.nn.spread import Rho, rho_tensors, sigma_of
 
 VARIANCE_FLOOR = 1e-300  # a value that is certain in both ways has no error
 CHUNK_VALUES = 4_000_000  # weights and outputs drawn at once: about 32 MB in float64
@@ -216,7 +216,7 @@ def _layers_on_points() -> Iterator[None]:
 
 def _outputs(
     model: nn.Module,
-    parameters: tuple[dict[str, tuple[Tensor, Tensor]], dict[str, Tensor]],
+    parameters: tuple[dict[str, tuple[Tensor, Rho]], dict[str, Tensor]],
     x: Tensor | Moments[Tensor],
     samples: int,
     generator: torch.Generator | None,
@@ -232,7 +232,7 @@ def _outputs(
     chunk = max(1, CHUNK_VALUES // max(1, size))
     for start in range(0, samples, chunk):
         count = min(chunk, samples - start)
-        weights = {name: _draw(mu, F.softplus(rho), count, generator) for name, (mu, rho) in means.items()}
+        weights = {name: _draw(mu, sigma_of(rho, mu), count, generator) for name, (mu, rho) in means.items()}
         if isinstance(x, Moments):
             drawn = vmap(run)(weights, _draw(x.mean, x.var.sqrt(), count, generator))
         else:
@@ -240,16 +240,17 @@ def _outputs(
         yield _doubled(Moments(*drawn))
 
 
-def _gaussian_parameters(model: nn.Module) -> tuple[dict[str, tuple[Tensor, Tensor]], dict[str, Tensor]]:
-    """(mu, rho) of each Gaussian parameter by the name of its mu, and rho = -inf by the name of its rho."""
+def _gaussian_parameters(model: nn.Module) -> tuple[dict[str, tuple[Tensor, Rho]], dict[str, Tensor]]:
+    """(mu, rho) of each Gaussian parameter by the name of its mu, and rho = -inf by the names of its rhos."""
     names = {id(p): name for name, p in model.named_parameters()}
-    means: dict[str, tuple[Tensor, Tensor]] = {}
+    means: dict[str, tuple[Tensor, Rho]] = {}
     for layer in model.modules():
         if isinstance(layer, BayesianLayer):
             means.update({names[id(mu)]: (mu, rho) for _, mu, rho in layer.named_gaussians()})
     if not means:
         raise LbnnError("the model has no Bayesian layer, so there are no weights to draw")
-    certain = {names[id(rho)]: torch.full_like(rho, -math.inf) for _, rho in means.values()}
+    rhos = [part for _, rho in means.values() for part in rho_tensors(rho)]
+    certain = {names[id(part)]: torch.full_like(part, -math.inf) for part in rhos}
     return means, certain
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from lbnn.nn.spread import rho_tensors
 from lbnn.train.flat import FlatPosterior
 from lbnn.train.priors import named_gaussians
 
@@ -16,7 +17,7 @@ OptimizerLike = torch.optim.Optimizer | Callable[[list[dict[str, Any]]], torch.o
 
 def parameter_groups(model: nn.Module, weight_decay: float, decay_rho: bool = False) -> list[dict[str, Any]]:
     """The trainable parameters in two groups: those that decay, and rho, which does not unless asked."""
-    rhos = set() if decay_rho else {id(rho) for _, _, rho in named_gaussians(model)}
+    rhos = set() if decay_rho else {id(part) for _, _, rho in named_gaussians(model) for part in rho_tensors(rho)}
     trained = [p for p in model.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in trained if id(p) not in rhos], "weight_decay": weight_decay},

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from lbnn.base.errors import LbnnError
 from lbnn.nn import BayesianLayer
+from lbnn.nn.spread import FactoredRho, Rho, sigma_of
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -42,6 +43,15 @@ class Gaussian:
     def log_prob(self, w: Tensor) -> Tensor:
         """Log density of each element, in nats."""
         return _log_normal(w, self.sigma)
+
+    def factored_kl(self, mu: Tensor, rho: FactoredRho) -> Tensor:
+        """The same, summed over all elements: the sum of products of factors is the product of their sums."""
+        rows, columns = len(rho.row), mu[0].numel()
+        row = log_softplus(rho.row) - math.log(self.sigma)
+        column = torch.zeros_like(mu[0]) if rho.column is None else log_softplus(rho.column)
+        squares = torch.exp(2.0 * row).sum() * torch.exp(2.0 * column).sum()
+        logs = columns * row.sum() + rows * column.sum()
+        return 0.5 * (squares - mu.numel()) - logs + 0.5 * ((mu / self.sigma) ** 2).sum()
 
     def kl(self, mu: Tensor, rho: Tensor) -> Tensor:
         """KL(N(mu, softplus(rho)^2) || N(0, sigma^2)) of each element: (r^2 - 1)/2 - log r + (mu/sigma)^2/2."""
@@ -83,7 +93,7 @@ def as_prior(prior: str | Prior) -> Prior:
     return prior
 
 
-def named_gaussians(model: nn.Module) -> Iterator[tuple[str, Tensor, Tensor]]:
+def named_gaussians(model: nn.Module) -> Iterator[tuple[str, Tensor, Rho]]:
     """(name, mu, rho) of every Gaussian parameter of the model, each once however often it is shared."""
     seen: set[int] = set()
     for path, layer in model.named_modules():
@@ -104,22 +114,43 @@ def kl_elements(
     """
     if isinstance(prior, Gaussian):
         return prior.kl(mu, rho)
+    return _sampled_kl(mu, F.softplus(rho), log_softplus(rho), prior, samples, generator)
+
+
+def _sampled_kl(
+    mu: Tensor, sigma: Tensor, log_sigma: Tensor, prior: Prior, samples: int, generator: torch.Generator | None
+) -> Tensor:
     if samples < 1:
         raise LbnnError(f"the Monte Carlo KL needs at least one sample, got {samples}")
     noise = torch.randn((samples, *mu.shape), generator=generator, dtype=mu.dtype, device=mu.device)
-    log_p = prior.log_prob(mu + F.softplus(rho) * noise).mean(0)
-    return -log_softplus(rho) - HALF_LOG_2PI - 0.5 - log_p
+    log_p = prior.log_prob(mu + sigma * noise).mean(0)
+    return -log_sigma - HALF_LOG_2PI - 0.5 - log_p
+
+
+def factored_kl(
+    mu: Tensor, rho: FactoredRho, prior: Prior, samples: int = 1, generator: torch.Generator | None = None
+) -> Tensor:
+    """KL of one weight whose standard deviations are products of factors, summed over its elements."""
+    if isinstance(prior, Gaussian):
+        return prior.factored_kl(mu, rho)
+    log_sigma = log_softplus(rho.row).reshape((-1,) + (1,) * (mu.ndim - 1))
+    log_sigma = log_sigma if rho.column is None else log_sigma + log_softplus(rho.column)
+    return _sampled_kl(mu, sigma_of(rho, mu), log_sigma.expand(mu.shape), prior, samples, generator).sum()
 
 
 def kl_divergence(
     model: nn.Module, prior: str | Prior, samples: int = 1, generator: torch.Generator | None = None
 ) -> Tensor:
     """KL(posterior || prior) in nats, summed over every Gaussian weight and bias of the model."""
-    gaussians = [(mu, rho) for _, mu, rho in named_gaussians(model)]
+    gaussians, chosen = [(mu, rho) for _, mu, rho in named_gaussians(model)], as_prior(prior)
     if not gaussians:
         raise LbnnError("the model has no Bayesian layer, so it has no KL; build it from lbnn.nn")
-    mu, rho = (torch.cat([t.flatten() for t in each]) for each in zip(*gaussians, strict=True))
-    return kl_elements(mu, rho, as_prior(prior), samples, generator).sum()
+    factored = [factored_kl(mu, r, chosen, samples, generator) for mu, r in gaussians if isinstance(r, FactoredRho)]
+    free = [(mu, rho) for mu, rho in gaussians if isinstance(rho, Tensor)]
+    if not free:
+        return torch.stack(factored).sum()
+    mu, rho = (torch.cat([t.flatten() for t in each]) for each in zip(*free, strict=True))
+    return sum(factored, start=kl_elements(mu, rho, chosen, samples, generator).sum())
 
 
 def log_softplus(rho: Tensor) -> Tensor:

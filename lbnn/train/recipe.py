@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from lbnn import nn as bnn
 from lbnn.base.arrays import Floats
+from lbnn.nn.spread import VARIANCES, check_variance
 from lbnn.train.fit import fit
 from lbnn.train.priors import Gaussian, LinearWarmup, Prior
 from lbnn.train.result import FitResult
@@ -42,7 +43,8 @@ class Recipe:
     """Sizes of the hidden layers, epochs, rows in a batch, the learning rate at the start, and what is seldom changed.
 
     With `patience` a part of the rows decides when to stop; `kl_weight` is relative to the ELBO's; `head` learns the
-    variance of the noise in outputs of its own (VarianceHead).
+    variance of the noise in outputs of its own (VarianceHead). `variance` is that of the layers' weights
+    (lbnn.nn.Linear).
     """
 
     hidden: tuple[int, ...]
@@ -53,6 +55,10 @@ class Recipe:
     prior: str | Prior = "gaussian"
     kl_weight: float = 1.0
     head: bool = False
+    variance: str = "full"
+
+    def __post_init__(self) -> None:
+        check_variance(self.variance, VARIANCES, "a network")
 
 
 def recipe_for(rows: int, shape: Sequence[int], **given: Any) -> Recipe:
@@ -72,7 +78,11 @@ def train_network(
 
     The rows `watched` decide when to stop, if the recipe has patience, and are not fitted then. `progress` as in fit.
     """
-    return train_built(lambda x, y: build(x, y, recipe.hidden, recipe.head), x, y, recipe, seed, watched, progress)
+
+    def make(x: Floats, y: Floats) -> bnn.Sequential:
+        return build(x, y, recipe.hidden, recipe.head, recipe.variance)
+
+    return train_built(make, x, y, recipe, seed, watched, progress)
 
 
 def train_built(
@@ -116,20 +126,20 @@ def joined_outcomes(parts: Sequence[Any]) -> Any:
     return type(parts[0])(*map(joined_outcomes, zip(*parts, strict=True)))
 
 
-def build(x: Floats, y: Floats, hidden: Sequence[int], head: bool = False) -> bnn.Sequential:
+def build(x: Floats, y: Floats, hidden: Sequence[int], head: bool = False, variance: str = "full") -> bnn.Sequential:
     """Raw units in, a small network in standard units, raw units out."""
-    return build_scaled(x.shape[1:], _scale(x), _scale(y), hidden, head)
+    return build_scaled(x.shape[1:], _scale(x), _scale(y), hidden, head, variance)
 
 
 def build_scaled(
-    shape: tuple[int, ...], x: Scale, y: Scale, hidden: Sequence[int], head: bool = False
+    shape: tuple[int, ...], x: Scale, y: Scale, hidden: Sequence[int], head: bool = False, variance: str = "full"
 ) -> bnn.Sequential:
     """The same from the scales of inputs and targets."""
     (centre, spread), (y_centre, y_spread) = x, y
-    trunk, width = _trunk(shape, hidden)
-    outputs = len(y_centre)
-    last = (bnn.Linear(width, 2 * outputs), bnn.VarianceHead()) if head else (bnn.Linear(width, outputs),)
-    return bnn.Sequential(bnn.Standardize(centre, spread), *trunk, *last, bnn.Affine(y_spread, y_centre))
+    trunk, width = _trunk(shape, hidden, variance=variance)
+    last = bnn.Linear(width, (1 + head) * len(y_centre), variance=variance)
+    heads = (bnn.VarianceHead(),) if head else ()
+    return bnn.Sequential(bnn.Standardize(centre, spread), *trunk, last, *heads, bnn.Affine(y_spread, y_centre))
 
 
 def _scale(values: Any) -> Scale:
@@ -146,17 +156,20 @@ def as_scale(centre: Any, spread: Any) -> Scale:
     return torch.tensor(centre), torch.tensor(spread)
 
 
-def _trunk(shape: tuple[int, ...], hidden: Sequence[int], sigma: float | None = None) -> tuple[list[nn.Module], int]:
+def _trunk(
+    shape: tuple[int, ...], hidden: Sequence[int], sigma: float | None = None, variance: str = "full"
+) -> tuple[list[nn.Module], int]:
     """Hidden layers: linear for a row of features, convolutions with pooling for windows and images."""
+    own: dict[str, Any] = {"sigma": sigma, "variance": variance}
     if len(shape) == 1:
         sizes = [shape[0], *hidden]
         pairs = pairwise(sizes)
-        return [layer for a, b in pairs for layer in (bnn.Linear(a, b, sigma=sigma), bnn.LeakyReLU(SLOPE))], sizes[-1]
+        return [layer for a, b in pairs for layer in (bnn.Linear(a, b, **own), bnn.LeakyReLU(SLOPE))], sizes[-1]
     conv, pool = (bnn.Conv1d, bnn.AvgPool1d) if len(shape) == 2 else (bnn.Conv2d, bnn.AvgPool2d)
     layers: list[nn.Module] = []
     channels, extents = shape[0], list(shape[1:])
     for width in hidden:
-        layers += [conv(channels, width, 3, padding=1, sigma=sigma), bnn.LeakyReLU(SLOPE)]
+        layers += [conv(channels, width, 3, padding=1, **own), bnn.LeakyReLU(SLOPE)]
         channels = width
         if min(extents) >= 4:
             layers.append(pool(2))
@@ -191,18 +204,22 @@ def train_classes(
 ) -> tuple[bnn.Sequential, FitResult]:  # fmt: skip
     """A network for inputs [n, *shape] in raw units and numbers of classes [n], as train_network; its loss is the
     expected NLL by the delta rule."""
-    return train_built(
-        lambda x, _: build_classes(x, classes, recipe.hidden), x, labels, recipe, seed, watched, progress
-    )
+
+    def make(x: Floats, _: Any) -> bnn.Sequential:
+        return build_classes(x, classes, recipe.hidden, recipe.variance)
+
+    return train_built(make, x, labels, recipe, seed, watched, progress)
 
 
-def build_classes(x: Floats, classes: int, hidden: Sequence[int]) -> bnn.Sequential:
+def build_classes(x: Floats, classes: int, hidden: Sequence[int], variance: str = "full") -> bnn.Sequential:
     """Raw units in, a small network in standard units, the probability of each class out."""
-    return build_scaled_classes(x.shape[1:], _scale(x), classes, hidden)
+    return build_scaled_classes(x.shape[1:], _scale(x), classes, hidden, variance)
 
 
-def build_scaled_classes(shape: tuple[int, ...], x: Scale, classes: int, hidden: Sequence[int]) -> bnn.Sequential:
+def build_scaled_classes(
+    shape: tuple[int, ...], x: Scale, classes: int, hidden: Sequence[int], variance: str = "full"
+) -> bnn.Sequential:
     """The same from the scale of inputs."""
-    trunk, width = _trunk(shape, hidden, START_SIGMA)
-    last = bnn.Linear(width, classes, sigma=START_SIGMA)
+    trunk, width = _trunk(shape, hidden, START_SIGMA, variance)
+    last = bnn.Linear(width, classes, sigma=START_SIGMA, variance=variance)
     return bnn.Sequential(bnn.Standardize(*x), *trunk, last, bnn.SoftmaxHead())

@@ -38,7 +38,8 @@ class Regressor(RegressorMixin, NetworkEstimator):  # type: ignore[misc]
     layers, `epochs` the passes over the rows, `batch` the rows in a batch, `lr` the learning rate at the start, which
     falls to 0. With `patience` 15 % of the rows decide when to stop. `prior` of the weights is "gaussian",
     "spike_slab" or one of lbnn.priors, `kl_weight` is relative to the ELBO's, `head` learns the noise in outputs of its
-    own. `random_state` is the seed: with a number the same rows give the same network.
+    own. `variance` of the weights is "full", "rank1" or "row" (docs/variances.md). `random_state` is the seed: with a
+    number the same rows give the same network.
 
     Fitted: `model_`, a module of lbnn.nn; `history_` of its training; `recipe_`, what the rule chose; `n_features_in_`,
     `feature_names_in_`.
@@ -67,6 +68,7 @@ class Regressor(RegressorMixin, NetworkEstimator):  # type: ignore[misc]
         prior: str | Prior = "gaussian",
         kl_weight: float = 1.0,
         head: bool = False,
+        variance: str = "full",
         random_state: Any = 0,
     ) -> None:
         self.hidden = hidden
@@ -77,6 +79,7 @@ class Regressor(RegressorMixin, NetworkEstimator):  # type: ignore[misc]
         self.prior = prior
         self.kl_weight = kl_weight
         self.head = head
+        self.variance = variance
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:

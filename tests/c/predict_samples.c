@@ -34,25 +34,17 @@ static void put(void *bytes, int size)
 }
 
 /* What compilers call on their own, in instructions that they cannot turn into calls again. */
-#undef sqrtf
 #undef memcpy
 #undef memset
 #ifdef __cplusplus
 extern "C" {
 #endif
-float sqrtf(float x);
 void *memcpy(void *to, const void *from, unsigned size);
 void *memset(void *to, int value, unsigned size);
 void _start(void);
 #ifdef __cplusplus
 }
 #endif
-
-float sqrtf(float x)
-{
-    __asm__("fsqrt" : "+t"(x));
-    return x;
-}
 
 void *memcpy(void *to, const void *from, unsigned size)
 {

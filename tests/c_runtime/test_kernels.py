@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from elu_oracle import elu_moments
 from gumbel import hard_rows, quadrature
+from hardswish_oracle import hardswish_moments, hardswish_places
 from largest import pooled_moments
 from lbnn import ops
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.exporters.c.heads import HEAD_KERNELS
 from lbnn.exporters.c.pack import least_pad, pack_weights, packed_length
 from lbnn.exporters.c.pieces import pack_pieces
+from lbnn.exporters.c.rank1 import pack_rank1
 from lbnn.exporters.c.shapes import (
     ConvShape,
     MaxPoolShape,
@@ -34,16 +39,21 @@ from lbnn.exporters.c.shapes import (
     pool_kernel,
     small_shape,
 )
+from lbnn.exporters.c.tabulated import pack_function
 from lbnn.graph.reference import NUMPY
 from lbnn.ops import OPS
+from lbnn.ops.elu import ELU_EXAMPLES
 from lbnn.ops.heads import find_head
 from lbnn.ops.pieces import make_pieces
 from lbnn.ops.piecewise import PIECEWISE_EXAMPLES
 from lbnn.ops.smooth import stored_table
 from lbnn.ops.smooth_functions import FUNCTIONS
+from lbnn.ops.stored_function import stored_function
+from lbnn.ops.tabulated import TABLE_EXAMPLES
 from oracles import piecewise_moments
 from places import ROOT, need
 from smooth_errors import true_moments
+from transposed import TRANSPOSED, Transposed, transposed_case
 
 SOURCE = ROOT / "tests/c/all_kernels.c"
 WARNINGS = (
@@ -299,6 +309,20 @@ def test_a_linear_layer_is_a_convolution_with_a_kernel_as_wide_as_its_input(
     assert_moments(mean, spread, mu64 @ e64, var64 @ (v64 + e64**2) + mu64**2 @ v64)
 
 
+@pytest.mark.parametrize("case", TRANSPOSED, ids=str)
+def test_transposed_convolution_of_any_shape(kernels: Kernels, case: Transposed) -> None:
+    true, count = transposed_case(case), case.outputs * case.sizes[0] * case.sizes[1]
+    for name, inputs, true_var in (
+        ("lbnn_conv_transposed", [true.mean, true.var], true.true_var),
+        ("lbnn_conv_transposed_point", [true.mean], true.point_var),
+    ):
+        mean, spread = fenced(count), fenced(count)
+        kernels(name, *inputs, true.packed, mean, spread, case.shape)
+        assert_fence(count, mean, spread)
+        got_mean, got_var = (array[:count].reshape(true_var.shape) for array in (mean, spread))
+        assert_moments(got_mean, got_var, true.true_mean, true_var)
+
+
 def test_a_shape_beyond_16_bits_has_no_small_form() -> None:
     assert small_shape(ConvShape(1, 1, 65535, 1, 1, 65535, 1, 1, 1, 1, 0, 0, 1, 1, 1))
     assert small_shape(ConvShape(1, 1, 65536, 1, 1, 65536, 1, 1, 1, 1, 0, 0, 1, 1, 1)) is None
@@ -307,6 +331,68 @@ def test_a_shape_beyond_16_bits_has_no_small_form() -> None:
 def test_the_fast_convolutions_are_all_among_the_cases() -> None:
     chosen = {conv_kernel(conv_shape(case)) for case in CONVOLUTIONS}
     assert chosen == {"lbnn_conv2d", "lbnn_conv2d_3x3", "lbnn_depthwise_3x3", "lbnn_conv2d_1x1"}
+
+
+# ---- weights whose variances are products of factors -----------------------------------------------
+
+
+@dataclass(frozen=True)
+class FactoredWeights:
+    """Packed means and factors, and the same weights with a variance each."""
+
+    w: np.ndarray
+    factors: np.ndarray
+    full: np.ndarray
+    step: int
+
+
+def factored_weights(groups: int, alike: bool, *shape: int) -> FactoredWeights:
+    """Random ones; with `alike` all groups have the same factors of their inputs."""
+    mean, row, column = random(*shape, seed=5), positive(shape[0], seed=8), positive(groups, *shape[1:], seed=9)
+    column = np.broadcast_to(column[:1], column.shape) if alike else column
+    weight, bias = Factored(mean, row, column), (random(shape[0], seed=6), positive(shape[0], seed=7))
+    columns = column[:1] if alike else column
+    factors = np.concatenate([row, columns.reshape(-1), np.full(7, np.nan, np.float32)])
+    full = pack_weights(mean, weight.var.astype(np.float32), *bias, groups)
+    return FactoredWeights(pack_rank1(mean, *bias, groups), factors, full, 0 if alike else mean[0].size)
+
+
+def test_means_are_packed_behind_a_row_of_biases() -> None:
+    mean = np.arange(20, dtype=np.float32).reshape(10, 2)
+    packed = pack_rank1(mean, np.arange(10, dtype=np.float32) + 100, np.arange(10, dtype=np.float32) + 200)
+    assert packed[:32].tolist() == [*range(100, 108), *range(200, 208), *range(0, 16, 2), *range(1, 17, 2)]
+    assert packed[32:].tolist() == [108, 109, 208, 209, 16, 18, 17, 19, *[0] * 7]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 128), (5, 3), (16, 64), (64, 1), (13, 7), (9, 12), (784, 33)])
+def test_a_linear_layer_with_factors_is_that_with_their_products(kernels: Kernels, shape: tuple[int, int]) -> None:
+    inputs, outputs = shape
+    e, v, given = random(inputs), positive(inputs), factored_weights(1, True, outputs, inputs)
+    for ending, moments in (("", [e, v]), ("_point", [e])):
+        found, expected = empty(outputs), empty(outputs)
+        kernels("lbnn_linear_rank1" + ending, *moments, given.w, given.factors, *found, inputs, outputs)
+        kernels("lbnn_linear" + ending, *moments, given.full, *expected, inputs, outputs)
+        assert_moments(*found, *expected)
+
+
+FACTORED_CONVOLUTIONS = [(case, alike) for case in CONVOLUTIONS for alike in (True, False) if alike or case[-1] > 1]
+
+
+@pytest.mark.parametrize(("case", "alike"), FACTORED_CONVOLUTIONS, ids=str)
+def test_a_convolution_with_factors_is_that_with_their_products(
+    kernels: Kernels, case: tuple[Any, ...], alike: bool
+) -> None:
+    s = conv_shape(case)
+    given = factored_weights(s.groups, alike, s.out_channels, s.in_channels // s.groups, *case[4])
+    e, v = random(*case[:3]), positive(*case[:3])
+    out, fast = (s.out_channels, s.out_height, s.out_width), conv_kernel(s)
+    for name in {"lbnn_conv2d_rank1", f"{fast}_rank1" if fast != "lbnn_depthwise_3x3" else "lbnn_conv2d_rank1"}:
+        for ending, moments in (("", [e, v]), ("_point", [e])):
+            found, expected, shared = empty(*out), empty(*out), empty(*out[1:])[0]
+            extra = (shared, s, given.step)
+            kernels(name + ending, *moments, given.w, given.factors, *found, *extra)
+            kernels("lbnn_conv2d" + ending, *moments, given.full, *expected, s)
+            assert_moments(*found, *expected)
 
 
 # ---- pooling -------------------------------------------------------------------------------------
@@ -409,12 +495,12 @@ def test_both_kernels_for_max_pooling_are_among_the_cases() -> None:
     assert chosen == {"lbnn_max_pool", "lbnn_max_pool_2x2"}
 
 
-@pytest.mark.parametrize("name", ["lbnn_max_pool", "lbnn_max_pool_2x2"])
-@pytest.mark.parametrize("place", range(4))
-def test_what_is_not_finite_is_not_hidden_where_it_loses(folder: Path, name: str, place: int) -> None:
-    kernels = compile_kernels(BUILDS["gcc-O3-native"], folder)
+@pytest.mark.parametrize("build", ["gcc-O3-native", "gcc-scalar"])
+def test_what_is_not_finite_is_not_hidden_where_it_loses(folder: Path, build: str) -> None:
+    """Plain C leaves out what vectors compute of every lane."""
+    kernels = compile_kernels(BUILDS[build], folder)
     shape = MaxPoolShape(1, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0, 1, 1)
-    for wrong in (np.nan, -np.inf, np.inf):
+    for name, place, wrong in product(("lbnn_max_pool", "lbnn_max_pool_2x2"), range(4), (np.nan, -np.inf, np.inf)):
         e, v = np.array([3.0, 1.0, 2.0, 4.0], np.float32), np.ones(4, np.float32)
         mean, var = empty(1)
         e[place] = wrong
@@ -557,6 +643,64 @@ def test_a_bounded_function_does_not_hide_what_overflowed(kernels: Kernels, requ
     mean, var = np.array([1.0, np.inf, np.nan], np.float32), np.array([np.inf, 1.0, 1.0], np.float32)
     kernels("lbnn_piecewise", mean, var, 3, pack_pieces(make_pieces(**PIECEWISE_EXAMPLES[0])), 2)
     assert not np.isfinite(var[0]) and not np.isfinite(mean[1:]).any()
+
+
+@lru_cache(maxsize=1)
+def exact_hardswish() -> tuple[np.ndarray, ...]:
+    """E and V that reach every case, on kinks too, and the moments with 120 digits."""
+    mean, var = hardswish_places(1501, seed=6)
+    return (
+        mean,
+        var,
+        *np.array([hardswish_moments(float(e), float(v)) for e, v in zip(mean, var, strict=True)], float).T,
+    )
+
+
+def test_hardswish_is_exact_to_float32(kernels: Kernels, request: pytest.FixtureRequest) -> None:
+    e, v, true_mean, true_var = exact_hardswish()
+    mean, var = e.copy(), v.copy()
+    kernels("lbnn_hardswish", mean, var, len(mean))
+    assert (var >= 0).all() and np.isfinite(mean).all()
+    assert np.all(np.abs(mean - true_mean) <= 1e-6 * (np.abs(true_mean) + np.sqrt(true_var)) + 1e-44)
+    asked = true_var > 1e-36  # where float32 has all its digits
+    most = 2e-5 if "fast-math" in request.node.name else 1e-5
+    assert np.max(np.abs(var - true_var)[asked] / true_var[asked]) <= most
+    assert np.all(var[~asked] <= 1.1e-36)
+
+
+def test_hardswish_of_a_certain_value_and_of_points_is_the_plain_one(
+    kernels: Kernels, request: pytest.FixtureRequest
+) -> None:
+    x = np.array([-1e30, -7.0, -3.0, -2.9, -1.5, -1e-30, 0.0, 1e-30, 0.7, 2.9, 3.0, 4.0, 1e30], np.float32)
+    mean, var, point = x.copy(), np.zeros_like(x), x.copy()
+    kernels("lbnn_hardswish", mean, var, len(x))
+    kernels("lbnn_hardswish_point", point, len(x))
+    same = np.array_equal(mean, point) or "fast-math" in request.node.name  # which may round products differently
+    assert same and not var.any()
+    for found in (mean, point):
+        np.testing.assert_allclose(found, OPS["hardswish_point"].formula(NUMPY, x.astype(float)), rtol=2e-7)
+
+
+def test_hardswish_is_finite_for_numbers_of_every_size(kernels: Kernels) -> None:
+    """Vectors hold elements with tails beside elements whose powers would overflow."""
+    sizes = np.float32([0.0, 2e-38, 1e-20, 1e-3, 1.0, 2.9, 3.1, 40.0, 1e6, 1e12, 1e19, 1e25, 1e31, 1e37])
+    mean, var = (part.ravel() for part in np.meshgrid(np.concatenate([sizes, -sizes]), sizes))
+    order = np.random.default_rng(0).permutation(mean.size)
+    mean, var = mean[order].copy(), var[order].copy()
+    kernels("lbnn_hardswish", mean, var, len(mean))
+    assert np.isfinite(mean).all() and np.isfinite(var).all() and (var >= 0).all()
+
+
+def test_hardswish_hides_nothing_that_overflowed(kernels: Kernels, request: pytest.FixtureRequest) -> None:
+    if "fast-math" in request.node.name:
+        return  # which promises nothing for them
+    for mean_in, var_in in ((-9.0, np.inf), (0.5, np.inf), (9.0, np.inf), (-9.0, np.nan), (0.5, np.nan)):
+        mean, var = np.full(1, mean_in, np.float32), np.full(1, var_in, np.float32)
+        kernels("lbnn_hardswish", mean, var, 1)
+        assert not np.isfinite(var[0])
+    mean, var = np.array([-np.inf, np.inf, np.nan], np.float32), np.ones(3, np.float32)
+    kernels("lbnn_hardswish", mean, var, 3)
+    assert not np.isfinite(mean).any()
 
 
 @pytest.mark.parametrize("slope", SLOPES)
@@ -954,6 +1098,15 @@ def test_the_softmax_head_is_the_mean_of_the_softmax(kernels: Kernels) -> None:
             assert abs(float(probability.astype(np.float64).sum()) - 1.0) < 1e-6
 
 
+def test_labels_follow_the_normal_distribution_at_every_logit(kernels: Kernels) -> None:
+    mean = np.linspace(-40.0, 40.0, 20_001, dtype=np.float32)
+    for sigma in (0.0, 1.0, 6.0):
+        probability, _ = classes_of(kernels, "lbnn_sigmoid", mean, np.full(len(mean), sigma))
+        logits = Moments(mean.astype(np.float64)[None], np.full((1, len(mean)), sigma**2))
+        want = find_head("sigmoid").formula(NUMPY, logits).probability[0]
+        assert np.abs(probability - want).max() < 2.5e-7
+
+
 def test_heads_give_probabilities_whatever_the_logits(kernels: Kernels) -> None:
     rng = np.random.default_rng(3)
     for kernel in ("lbnn_softmax", "lbnn_softmax_fast", "lbnn_sigmoid"):
@@ -1026,3 +1179,88 @@ def test_what_is_not_finite_is_not_lost_in_a_function_that_ends_in_a_constant(bu
     kernels("lbnn_smooth", mean, var, 4, table, 1, 1.0)
     kernels("lbnn_smooth_point", point, 4, 1, 1.0)
     assert not np.isfinite(var).any() and not np.isfinite(mean[:3]).any() and not np.isfinite(point[:3]).any()
+
+
+@lru_cache(maxsize=64)
+def exact_elu(number: int, sigma: float) -> tuple[np.ndarray, ...]:
+    """E around zero and far below it, V, both in float32, and the moments with 40 digits, of float32 numbers."""
+    attrs = {key: float(np.float32(value)) for key, value in ELU_EXAMPLES[number].items()}
+    around = np.array([-9.0, -5.5, -3.0, -2.1, -1.2, -0.4, 0.0, 1e-4, 0.3, 1.1, 2.5, 6.0, 300.0]) * sigma
+    mean = (np.concatenate([around, [-1.0, -20.0]]) * attrs["beta"]).astype(np.float32)
+    var = np.full_like(mean, np.float32(sigma * attrs["beta"]) ** 2)
+    true = [elu_moments(float(e), float(v), **attrs) for e, v in zip(mean, var, strict=True)]
+    return mean, var, *np.array(true, np.float64).T
+
+
+@pytest.mark.parametrize("sigma", [1e-9, 0.03, 0.345, 0.355, 1.0, 30.0, 1e9])
+@pytest.mark.parametrize("number", range(len(ELU_EXAMPLES)))
+def test_elu_is_exact_to_float32(kernels: Kernels, number: int, sigma: float) -> None:
+    """On both sides of where the forms change, at sigma = 0.35. In the tail the rounding of E / sigma counts x^2."""
+    e, v, true_mean, true_var = exact_elu(number, sigma)
+    allowed = 6e-6 + 2e-7 * np.minimum(e.astype(float) ** 2 / v, 100.0)
+    mean, var = e.copy(), v.copy()
+    kernels("lbnn_elu", mean, var, len(mean), *ELU_EXAMPLES[number].values())
+    assert (var >= 0).all() and np.isfinite(mean).all()
+    assert np.all(np.abs(mean - true_mean) <= 1e-6 * (np.abs(true_mean) + np.sqrt(true_var)))
+    asked = true_var > 1e-36  # where float32 has all its digits
+    assert np.all(np.abs(var - true_var)[asked] <= (allowed * true_var)[asked])
+    assert np.all(var[~asked] <= 1.1e-36)
+
+
+@pytest.mark.parametrize("attrs", ELU_EXAMPLES)
+def test_elu_of_a_certain_value_and_of_points_is_the_plain_function(
+    kernels: Kernels, attrs: Any, request: pytest.FixtureRequest
+) -> None:
+    x = np.array([-1e37, -88.0, -7.0, -0.7, -1e-3, -1e-30, 0.0, 1e-30, 0.7, 1e9, 1e37], np.float32)
+    mean, var, point = x.copy(), np.zeros_like(x), x.copy()
+    kernels("lbnn_elu", mean, var, len(x), *attrs.values())
+    kernels("lbnn_elu_point", point, len(x), *attrs.values())
+    np.testing.assert_allclose(mean, point, rtol=2e-7 if "fast-math" in request.node.name else 0.0)
+    assert not var.any()
+    np.testing.assert_allclose(point, OPS["elu_point"].formula(NUMPY, x.astype(float), **attrs), rtol=6e-7)
+
+
+@pytest.mark.parametrize("build", [build for build in BUILDS if "fast-math" not in build])
+def test_what_is_not_finite_is_not_lost_below_zero(build: str, folder: Path) -> None:
+    kernels = compile_kernels(BUILDS[build], folder)
+    for spread in (0.0, 0.01, 9.0):
+        mean, point = (np.array([np.inf, -np.inf, np.nan], np.float32) for _ in range(2))
+        var = np.full(3, spread, np.float32)
+        kernels("lbnn_elu", mean, var, 3, 1.0, 1.0, 1.0)
+        kernels("lbnn_elu_point", point, 3, 1.0, 1.0, 1.0)
+        assert not np.isfinite(mean).any() and not np.isfinite(point).any() and not np.isfinite(var[1:]).any()
+    mean, var = np.array([-1.0, 0.0, 1.0], np.float32), np.array([np.inf, np.inf, np.nan], np.float32)
+    kernels("lbnn_elu", mean, var, 3, 1.0, 1.0, 1.0)
+    assert not np.isfinite(var).any()
+
+
+@pytest.mark.parametrize("sigma", [1e-5, 1e-3, 0.2, 0.5, 0.6, 3.0, 30.0])
+@pytest.mark.parametrize("attrs", TABLE_EXAMPLES, ids=["16 cells", "40 cells"])
+def test_a_tabulated_function_has_the_moments_of_the_rule_and_of_the_quadrature(
+    kernels: Kernels, attrs: dict[str, Any], sigma: float
+) -> None:
+    """Within the table, on its ends and knots, and beyond; the quadrature is of the function that the table stores."""
+    mean = np.concatenate([np.linspace(-9.0, 9.0, 37), [-300.0, 1e4, 0.01]]).astype(np.float32)
+    var, table = np.full_like(mean, sigma**2), pack_function(stored_function(**attrs)).astype(np.float32)
+    ruled = ops.find("tabulated").formula(NUMPY, Moments(mean.astype(float), var.astype(float)), **attrs)
+    z = np.linspace(-8.0, 8.0, 1601)
+    places = mean.astype(float)[:, None] + sigma * z
+    found = ops.find("tabulated").oracle(torch.tensor(places), **attrs).numpy()
+    mass = np.exp(-0.5 * z * z) / np.exp(-0.5 * z * z).sum()
+    true = found @ mass
+    sd = np.sqrt((found - true[:, None]) ** 2 @ mass)
+    kernels("lbnn_tabulated", mean, var, len(mean), table, len(attrs["values"]) - 1)
+    assert_moments(mean, var, *ruled, 1e-5)
+    promised = 1e-4 if sigma > 1.1 * attrs["step"] else 0.05
+    near = np.abs(mean) < 10.0
+    assert np.abs(mean - true)[near].max() <= promised * sigma + 3e-6 * np.abs(true[near]).max()
+    assert np.abs(np.sqrt(var) - sd).max() <= promised * sigma
+
+
+@pytest.mark.parametrize("attrs", TABLE_EXAMPLES, ids=["16 cells", "40 cells"])
+def test_a_tabulated_function_of_known_values_is_the_function(kernels: Kernels, attrs: dict[str, Any]) -> None:
+    x = np.concatenate([np.linspace(-9.0, 9.0, 401), [-1e30, -80.0, -1e-20, 0.0, 1e-20, 30.0, 1e30]]).astype(np.float32)
+    true = ops.find("tabulated").oracle(double(x), **attrs).numpy()
+    table = pack_function(stored_function(**attrs)).astype(np.float32)
+    kernels("lbnn_tabulated_point", x, len(x), table, len(attrs["values"]) - 1)
+    np.testing.assert_allclose(x, true, rtol=2e-6, atol=1e-6)

@@ -34,7 +34,7 @@ def instructions(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("function", "sigma", "most"),
-    [(PRELU, 0.3, 1.5), (RELU6, 0.3, 2.3), (HARDTANH, 0.3, 3.2), (HARDTANH, 30.0, 6.1)],
+    [(PRELU, 0.3, 1.5), (RELU6, 0.3, 2.2), (HARDTANH, 0.3, 3.0), (HARDTANH, 30.0, 6.0)],
     ids=["one kink", "two, one of them far", "two near", "sigma beyond the pieces"],
 )
 def test_an_element_costs_at_most_so_many_leaky_relus(instructions, function, sigma, most):

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,16 @@ from lbnn.exporters.c.footprint import KERNELS
 from lbnn.exporters.c.heads import HEAD_KERNELS
 from lbnn.exporters.c.pack import pack_weights
 from lbnn.exporters.c.pieces import pack_pieces
+from lbnn.exporters.c.rank1 import pack_rank1
 from lbnn.exporters.c.shapes import ConvShape, MaxPoolShape, PoolShape, SmallConvShape, small_shape
+from lbnn.exporters.c.tabulated import pack_function
 from lbnn.model.file import read_model
 from lbnn.ops.pieces import make_pieces
 from lbnn.ops.piecewise import PIECEWISE_EXAMPLES
 from lbnn.ops.smooth import stored_table
 from lbnn.ops.smooth_functions import FUNCTIONS
+from lbnn.ops.stored_function import stored_function
+from lbnn.ops.tabulated import TABLE_EXAMPLES
 from places import ROOT, need
 
 SOURCE = ROOT / "tests/c/all_kernels.c"
@@ -163,27 +168,45 @@ def smooth_point(rng: np.random.Generator) -> Iterator[Arguments]:
         yield [mixed(rng, INPUTS // 10), INPUTS // 10, number, 1.0]
 
 
-def linear(point: bool) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+def tabulated(point: bool) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+    """Within the table and anywhere, with variances below and above a cell."""
+
     def calls(rng: np.random.Generator) -> Iterator[Arguments]:
-        for number in range(INPUTS // 500 + 1):
-            inputs, outputs = 500, (1, 2, 3, 11)[number % 4]
-            means = [values(rng, inputs)] if point else [values(rng, inputs), spread(rng, inputs)]
-            yield [*means, weights(rng, outputs, inputs), *results(outputs), inputs, outputs]
+        n = INPUTS // (6 if point else 24) + 1
+        for function in (stored_function(**attrs) for attrs in TABLE_EXAMPLES):
+            for mean, var in ((near(rng, n), unit), (near(rng, n), positive), (mixed(rng, n), positive)):
+                arrays = [mean] if point else [mean, var(rng, n)]
+                yield [*arrays, n, pack_function(function).astype(np.float32), function.count]
 
     return calls
 
 
-def weights(rng: np.random.Generator, outputs: int, *inputs: int, groups: int = 1) -> Array:
+def linear(point: bool, rank1: bool = False) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+    def calls(rng: np.random.Generator) -> Iterator[Arguments]:
+        for number in range(INPUTS // 500 + 1):
+            inputs, outputs = 500, (1, 2, 3, 11)[number % 4]
+            means = [values(rng, inputs)] if point else [values(rng, inputs), spread(rng, inputs)]
+            yield [*means, *weights(rng, outputs, inputs, rank1=rank1), *results(outputs), inputs, outputs]
+
+    return calls
+
+
+def weights(rng: np.random.Generator, outputs: int, *inputs: int, groups: int = 1, rank1: bool = False) -> list[Array]:
+    """Means and variances, or means and the factors of variances."""
     shape = (outputs, *inputs)
     mean, var = rng.normal(size=shape).astype(np.float32), rng.exponential(size=shape).astype(np.float32)
-    return pack_weights(mean, var, values(rng, outputs), spread(rng, outputs), groups)
+    bias, bias_var = values(rng, outputs), spread(rng, outputs)
+    if rank1:
+        factors = rng.exponential(size=outputs + groups * prod(inputs)).astype(np.float32)
+        return [pack_rank1(mean, bias, bias_var, groups), np.concatenate([factors, np.zeros(7, np.float32)])]
+    return [pack_weights(mean, var, bias, bias_var, groups)]
 
 
 def results(size: int) -> list[Array]:
     return [np.full(size, -7.0, np.float32) for _ in range(2)]
 
 
-def conv(point: bool, *shapes: ConvShape) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+def conv(point: bool, *shapes: ConvShape, rank1: bool = False) -> Callable[[np.random.Generator], Iterator[Arguments]]:
     def calls(rng: np.random.Generator) -> Iterator[Arguments]:
         given = 0
         while given < INPUTS:
@@ -192,8 +215,10 @@ def conv(point: bool, *shapes: ConvShape) -> Callable[[np.random.Generator], Ite
             means = [values(rng, size)] if point else [values(rng, size), spread(rng, size)]
             given += size * len(means)
             kernel = (s.in_channels // s.groups, s.kernel_height, s.kernel_width)
-            packed = weights(rng, s.out_channels, *kernel, groups=s.groups)
-            yield [*means, packed, *results(s.out_channels * s.out_height * s.out_width), s]
+            packed = weights(rng, s.out_channels, *kernel, groups=s.groups, rank1=rank1)
+            shared = results(s.out_height * s.out_width)[:rank1]
+            step = [prod(kernel)] * rank1
+            yield [*means, *packed, *results(s.out_channels * s.out_height * s.out_width), *shared, s, *step]
 
     return calls
 
@@ -231,8 +256,9 @@ HEAD_SHARES = {
     "lbnn_sigmoid": 10,
     "lbnn_max_pool": 2,
     "lbnn_max_pool_2x2": 2,
+    "lbnn_tabulated": 2,
 }
-"""A head takes as long for a number as an activation for so many (docs/classification.md has the instructions)."""
+"""Such a kernel takes as long for a number as an activation for so many (docs/classification.md, docs/layers.md)."""
 
 
 def head(name: str, count: int) -> Callable[[np.random.Generator], Iterator[Arguments]]:
@@ -263,6 +289,9 @@ def ring(floats: int, slots: int, *after: Any) -> Callable[[np.random.Generator]
 ODD = ConvShape(2, 9, 10, 3, 5, 12, 2, 3, 2, 1, 1, 3, 1, 2, 1)
 GROUPED = ConvShape(4, 6, 5, 10, 6, 5, 3, 3, 1, 1, 1, 1, 1, 1, 2)
 DEEP = ConvShape(7, 4, 5, 9, 4, 5, 5, 5, 1, 1, 2, 2, 1, 1, 1)  # sums of several parts
+SPREAD = ConvShape(3, 7, 9, 9, 15, 26, 4, 3, 2, 3, 1, 1, 1, 1, 1)  # transposed: a result that is larger
+SPREAD_GROUPS = ConvShape(4, 6, 5, 10, 21, 9, 3, 2, 4, 2, 1, 1, 1, 1, 2)
+SPREAD_DEEP = ConvShape(40, 3, 4, 5, 6, 8, 4, 4, 2, 2, 1, 1, 1, 1, 1)
 POOLED = PoolShape(10, 100, 100, 34, 34, 3, 3, 3, 3, 1, 1, 0)
 GLOBAL = PoolShape(10, 100, 100, 1, 1, 100, 100, 1, 1, 0, 0, 1)
 HALVED = PoolShape(10, 100, 100, 50, 50, 2, 2, 2, 2, 0, 0, 1)
@@ -279,6 +308,14 @@ def per_channel(rng: np.random.Generator, _: int) -> Array:
 CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_linear": linear(point=False),
     "lbnn_linear_point": linear(point=True),
+    "lbnn_linear_rank1": linear(point=False, rank1=True),
+    "lbnn_linear_rank1_point": linear(point=True, rank1=True),
+    "lbnn_conv2d_rank1": conv(False, ODD, GROUPED, DEEP, rank1=True),
+    "lbnn_conv2d_rank1_point": conv(True, ODD, GROUPED, DEEP, rank1=True),
+    "lbnn_conv2d_3x3_rank1": conv(False, same(4, 8, 9, 2, 3), same(17, 3, 6, 4, 3), rank1=True),
+    "lbnn_conv2d_3x3_rank1_point": conv(True, same(4, 8, 9, 2, 3), same(17, 3, 6, 4, 3), rank1=True),
+    "lbnn_conv2d_1x1_rank1": conv(False, same(8, 7, 6, 2, 1), same(150, 1, 6, 2, 1), rank1=True),
+    "lbnn_conv2d_1x1_rank1_point": conv(True, same(8, 7, 6, 2, 1), same(150, 1, 6, 2, 1), rank1=True),
     "lbnn_conv2d": conv(False, ODD, GROUPED, DEEP),
     "lbnn_conv2d_point": conv(True, ODD, GROUPED, DEEP),
     "lbnn_conv2d_3x3": conv(False, same(4, 8, 9, 2, 3), same(1, 5, 4, 10, 3), same(17, 3, 6, 4, 3)),
@@ -286,6 +323,8 @@ CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_conv2d_1x1": conv(False, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1), same(150, 1, 6, 2, 1)),
     "lbnn_conv2d_1x1_point": conv(True, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1), same(150, 1, 6, 2, 1)),
     "lbnn_conv2d_small": small(ODD, GROUPED, DEEP),
+    "lbnn_conv_transposed": conv(False, SPREAD, SPREAD_GROUPS, SPREAD_DEEP),
+    "lbnn_conv_transposed_point": conv(True, SPREAD, SPREAD_GROUPS, SPREAD_DEEP),
     "lbnn_depthwise_3x3": conv(False, same(6, 7, 9, 6, 3, groups=6)),
     "lbnn_depthwise_3x3_point": conv(True, same(6, 7, 9, 6, 3, groups=6)),
     "lbnn_avg_pool": pool(False, POOLED, GLOBAL),
@@ -301,9 +340,15 @@ CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_leaky_relu_clamped": activation(0.01, 3.0),
     "lbnn_leaky_relu_point": pointwise(mixed, INPUTS, 0.1),
     "lbnn_abs": activation(),
+    "lbnn_elu": activation(1.5, 0.75, 1.05),
+    "lbnn_elu_point": pointwise(mixed, INPUTS, 1.5, 0.75, 1.05),
     "lbnn_smooth": smooth,
     "lbnn_smooth_point": smooth_point,
+    "lbnn_tabulated": tabulated(False),
+    "lbnn_tabulated_point": tabulated(True),
     "lbnn_abs_point": pointwise(mixed, INPUTS),
+    "lbnn_hardswish": activation(),
+    "lbnn_hardswish_point": pointwise(mixed, INPUTS),
     "lbnn_piecewise": piecewise(False, *PIECEWISE_EXAMPLES),
     "lbnn_piecewise_point": piecewise(True, *PIECEWISE_EXAMPLES),
     "lbnn_affine": pointwise(mixed, positive, per_channel, per_channel, CHANNELS, INPUTS // CHANNELS),

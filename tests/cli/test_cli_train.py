@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from lbnn.base.factored import Factored
 from lbnn.cli.main import main
 from lbnn.model.file import read_model
 from lbnn.train import about, large
@@ -126,3 +127,13 @@ def test_few_test_rows_are_told(run, tmp_path):
     write_csv(tmp_path / "d.csv", raw_units(30))
     words = ("--hidden", "2", "--epochs", "1", "--test-share", "0.2")
     assert "6 test rows" in (said := run("d.csv", "--target", "kelvin", *words)[1]) and "say little" in said
+
+
+def test_the_variance_of_the_weights_goes_into_the_model(run, tmp_path):
+    write_csv(tmp_path / "data.csv", raw_units())
+    options = ("data.csv", "--target", "kelvin", "--epochs", 2, "--hidden", 3, "-o", "net.pt")
+    assert run(*options, "--variance", "rank1")[0] in (0, None)
+    weights = [node.params["weight"] for node in read_model("net.pt").graph.nodes if "weight" in node.params]
+    assert len(weights) == 2 and all(isinstance(weight, Factored) for weight in weights)
+    status, _, error = run(*options, "--force", "--variance", "diagonal")
+    assert status == 2 and "'diagonal' is not one of" in error and error.count("\n") == 1

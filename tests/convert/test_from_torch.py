@@ -43,6 +43,16 @@ NETWORKS = {
         ),
         (2, 12),
     ),
+    "decoder": (
+        nn.Sequential(
+            nn.ConvTranspose2d(2, 4, 3, 2, 1, output_padding=1, groups=2),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.ConvTranspose2d(4, 1, (2, 3), (2, 1), bias=False, dilation=2),
+        ),
+        (2, 3, 4),
+    ),
+    "decoder, one axis": (nn.Sequential(nn.ConvTranspose1d(3, 2, 4, 2, 1), nn.Flatten()), (3, 5)),
     "layer": (nn.Linear(3, 2), (3,)),
 }
 
@@ -123,9 +133,11 @@ REFUSED = {
     "MaxPool3d": (nn.MaxPool3d(2), "use AvgPool or MaxPool"),
     "MaxPool2d": (nn.MaxPool2d(2, return_indices=True), "return_indices=True is not supported"),
     "LayerNorm": (nn.LayerNorm(3), "use BatchNorm1d or BatchNorm2d instead"),
-    "CELU": (nn.CELU(), "use LeakyReLU or ReLU instead"),
+    "RReLU": (nn.RReLU(), "use LeakyReLU, whose slope is not drawn"),
     "Softmax": (nn.Softmax(0), "softmax over axis 0"),
     "LogSoftmax": (nn.LogSoftmax(1), "leave it out"),
+    "Softsign": (nn.Softsign(), "give a range: pointwise="),
+    "Hardshrink": (nn.Hardshrink(), "use Softshrink"),
     "LSTM": (nn.LSTM(2, 2), "see lbnn.nn"),
     "AdaptiveAvgPool2d": (nn.AdaptiveAvgPool2d(2), "output_size must be 1"),
     "Conv2d": (nn.Conv2d(1, 1, 3, padding_mode="reflect"), "use 'zeros'"),

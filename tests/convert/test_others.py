@@ -102,6 +102,14 @@ def test_fastbnns_cnn_has_its_own_moments():
     agrees_with_fastbnns(network, x, torch.rand_like(x))
 
 
+@pytest.mark.parametrize("layer", [nn.ConvTranspose2d(2, 4, 3, 2, 1, 1, groups=2), nn.ConvTranspose1d(2, 3, 4, 2)])
+def test_fastbnns_transposed_convolutions_have_their_own_moments(layer):
+    x = torch.randn(5, 2, *[4] * (layer.weight.ndim - 2), dtype=torch.float64)
+    network = fastbnn(nn.Sequential(layer))
+    agrees_with_fastbnns(network, x)
+    agrees_with_fastbnns(network, x, torch.rand_like(x))
+
+
 def test_fastbnns_layers_without_variance_stay_known():
     network = fastbnn(nn.Sequential(nn.Linear(3, 8), nn.LeakyReLU(), nn.Linear(8, 2)), **{"0": dict(learn_var=False)})
     x = torch.randn(6, 3, dtype=torch.float64)
@@ -141,6 +149,16 @@ def bayesian_torch_layers(form):
 def test_bayesian_torch_layers_have_the_moments_of_their_samples(form):
     for layer, shape in bayesian_torch_layers(form):
         same_as_samples(softened(layer), lbnn.from_bayesian_torch(layer), torch.randn(3, *shape))
+
+
+@pytest.mark.parametrize("form", ["Reparameterization", "Flipout"])
+@pytest.mark.parametrize(
+    ("rank", "sizes", "more"), [(1, (2, 3, 4), {}), (2, (4, 2, 3), dict(output_padding=1, groups=2))]
+)
+def test_bayesian_torch_transposed_convolutions_have_the_moments_of_their_samples(form, rank, sizes, more):
+    layer = getattr(need_package("bayesian_torch.layers"), f"ConvTranspose{rank}d{form}")(*sizes, 2, 1, **more)
+    layer.dnn_to_bnn_flag = True
+    same_as_samples(softened(layer), lbnn.from_bayesian_torch(layer), torch.randn(2, sizes[0], *[3] * rank))
 
 
 def test_bayesian_torch_network_made_by_dnn_to_bnn(tmp_path):

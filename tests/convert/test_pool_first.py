@@ -1,20 +1,93 @@
 """Max pools before activations: the same plain network, in another order."""
 
+import inspect
 from collections import OrderedDict
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import lbnn
+from largest import moments_of_largest
 from lbnn import nn as bnn
+from lbnn.base.moments import Moments
+from lbnn.nn.base import Layer
+from lbnn.ops import OPS
 
 
 def kinds(chain):
     return [type(layer).__name__ for layer in chain]
 
 
-def test_pools_move_before_monotone_activations_and_no_others():
+RISING = {
+    "LeakyReLU": bnn.LeakyReLU(0.1),
+    "ReLU": bnn.ReLU(),
+    "ReLU6": bnn.ReLU6(),
+    "Hardtanh": bnn.Hardtanh(-0.5, 1.0),
+    "Hardsigmoid": bnn.Hardsigmoid(),
+    "PReLU": bnn.PReLU(0.25),
+    "Clamp": bnn.Clamp(max=0.5),
+    "Piecewise": bnn.Piecewise([0.0, 1.0], [0.2, 1.0, 0.0]),
+    "Sigmoid": bnn.Sigmoid(),
+    "Tanh": bnn.Tanh(),
+    "Softplus": bnn.Softplus(beta=2.0),
+}
+FALLING = {
+    "Abs": bnn.Abs(),
+    "PReLU": bnn.PReLU(-0.25),
+    "Piecewise": bnn.Piecewise([0.0, 1.0], [0.2, 1.0, -1e-3]),
+    "SiLU": bnn.SiLU(),
+    "GELU": bnn.GELU(),
+    "GELU of tanh": bnn.GELU("tanh"),
+}
+
+
+def activations():
+    """The examples above, and every other layer of one value that its class alone makes, with what it gives."""
+    x = torch.linspace(-12.0, 12.0, 4801, dtype=torch.float64)[:, None]
+    made = {name: kind() for name, kind in vars(bnn).items() if name in bnn.__all__ and is_made_alone(name, kind)}
+    for name, layer in [*RISING.items(), *FALLING.items(), *made.items()]:
+        out = layer(x) if OPS[getattr(layer, "op", "add")].kind in ("pointwise", "clamped", "smooth") else None
+        if isinstance(out, torch.Tensor):
+            yield name, layer, out
+
+
+def is_made_alone(name, kind):
+    """No argument has to be given, and the layer is none of the examples."""
+    if name in RISING or name in FALLING or not (isinstance(kind, type) and issubclass(kind, Layer)):
+        return False
+    given = inspect.signature(kind).parameters.values()
+    return all(one.default is not one.empty or one.kind is one.VAR_POSITIONAL for one in given)
+
+
+def test_a_layer_rises_if_its_function_never_falls():
+    seen = {name: (layer.rises, bool((out.diff(dim=0) >= -1e-14).all())) for name, layer, out in activations()}
+    assert len(seen) >= 15 and {name: told for name, (told, true) in seen.items() if told is not true} == {}
+
+
+@pytest.mark.parametrize("name", RISING)
+def test_a_pool_changes_places_with_every_activation_that_rises(name):
+    """Known values stay the same, and the moments of nearly all pairs come nearer to quadrature's."""
+    net, x = bnn.Sequential(RISING[name], bnn.MaxPool1d(2)), torch.randn(40, 3, 8)
+    rng = np.random.default_rng(0)
+    mean, var = 3.0 * rng.normal(size=(100, 2)), 9.0 ** (1.0 + rng.uniform(-1.0, 0.0, size=(100, 2)))
+    given = Moments(torch.tensor(mean)[:, None], torch.tensor(var)[:, None])
+    known, before = net(x), net(given)
+    assert kinds(lbnn.pool_first(net)) == ["MaxPool1d", name]
+    torch.testing.assert_close(net(x), known, rtol=1e-6, atol=1e-6)
+    true = moments_of_largest(lambda t: RISING[name](torch.tensor(t)).numpy(), mean, var)
+    early, late = (np.abs(out.std.flatten().numpy() / np.sqrt(true[1]) - 1.0) for out in (net(given), before))
+    assert np.median(early) < 0.1 and np.median(early) < 0.4 * np.median(late)
+
+
+@pytest.mark.parametrize("name", FALLING)
+def test_a_pool_stays_behind_an_activation_that_falls_somewhere(name):
+    kept = [type(FALLING[name]).__name__, "MaxPool1d"]
+    assert kinds(lbnn.pool_first(bnn.Sequential(FALLING[name], bnn.MaxPool1d(2)))) == kept
+
+
+def test_pools_move_before_activations_that_rise_and_no_others():
     net = bnn.Sequential(
         bnn.Conv1d(1, 2, 3), bnn.ReLU(), bnn.LeakyReLU(0.1), bnn.MaxPool1d(2), bnn.MaxPool1d(2),
         bnn.Abs(), bnn.MaxPool1d(2), bnn.ReLU(), bnn.AvgPool1d(2),

@@ -1,13 +1,18 @@
 /* kernels.c: a target for every kernel: arguments that keep its contract, and its formula in float64. */
 #include "fuzz.h"
 
+#ifdef FUZZ_HALF /* of the kernels alone: models have weights of their own */
+#define LBNN_HALF_WEIGHTS
+#endif
 #define LBNN_EXPECT_ABI 2
 #include "lbnn_activation.h"
 #include "lbnn_conv.h"
 #include "lbnn_conv_small.h"
 #include "lbnn_dropout.h"
 #include "lbnn_heads.h"
+#include "lbnn_conv_rank1.h"
 #include "lbnn_linear.h"
+#include "lbnn_rank1.h"
 #include "lbnn_piecewise.h"
 #include "lbnn_pointwise.h"
 #include "lbnn_pool.h"
@@ -15,6 +20,7 @@
 #include "lbnn_pool_correlated.h"
 #include "lbnn_upsample.h"
 #include "smooth.h"
+#include "tabulated.h"
 
 /* A kernel's results over its inputs, or beside them. */
 static float *output_over(fuzz *f, const float *in, int n, int in_place)
@@ -28,6 +34,50 @@ static int least(int a, int b)
 {
     return a < b ? a : b;
 }
+
+#ifdef LBNN_HALF_WEIGHTS
+/* What the kernel under test reads: the words of the weights drawn last. */
+static const uint32_t *words;
+#define STORED(w) ((void)(w), words)
+
+/* Any half float but infinity and NaN, of the upper bits of a float. */
+static uint32_t any_half(float x, uint32_t mask)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = bits >> 16 & mask;
+    return (bits & 0x7c00u) == 0x7c00u ? bits ^ 0x4000u : bits;
+}
+
+/* Makes floats what half floats hold, and the words of them. */
+static void half_weights(fuzz *f, float *at, int groups, int outputs, int inputs, int pad)
+{
+    uint32_t *to = (uint32_t *)(void *)fuzz_block(f, groups * outputs * (inputs + 2) + pad);
+    words = to;
+    for (int g = 0; g < groups; g++) {
+        for (int o = 0; o < outputs; o += LBNN_PACK) {
+            const int width = least(outputs - o, LBNN_PACK);
+            memcpy(to, at, 2 * (size_t)width * sizeof *to);
+            to += 2 * width;
+            at += 2 * width;
+            for (int row = 0; row < inputs; row++) {
+                for (int i = 0; i < width; i++) {
+                    const uint32_t mean = any_half(at[i], 0xffffu), sigma = any_half(at[width + i], 0x7fffu);
+                    const float spread = lbnn_half_plain(sigma);
+                    to[i] = mean | sigma << 16;
+                    at[i] = lbnn_half_plain(mean);
+                    at[width + i] = spread * spread;
+                }
+                to += width;
+                at += 2 * width;
+            }
+        }
+    }
+    memset(to, 0, (size_t)pad * sizeof *to);
+}
+#else
+#define STORED(w) (w)
+#endif
 
 /* Finite weights of a layer in the packing of lbnn_sums.h, and `pad` zeros. */
 static const float *packed_weights(fuzz *f, int groups, int outputs, int inputs, int pad)
@@ -46,6 +96,9 @@ static const float *packed_weights(fuzz *f, int groups, int outputs, int inputs,
         }
     }
     memset(at, 0, (size_t)pad * sizeof *at);
+#ifdef LBNN_HALF_WEIGHTS
+    half_weights(f, w, groups, outputs, inputs, pad);
+#endif
     return fuzz_keep(f, w);
 }
 
@@ -118,8 +171,8 @@ static void check_conv(fuzz *f, int kind, const float *e, const float *v, const 
     }
 }
 
-typedef void conv_kernel(const float *, const float *, const float *, float *, float *, const lbnn_conv_shape *);
-typedef void conv_point_kernel(const float *, const float *, float *, float *, const lbnn_conv_shape *);
+typedef void conv_kernel(const float *, const float *, const lbnn_weight *, float *, float *, const lbnn_conv_shape *);
+typedef void conv_point_kernel(const float *, const lbnn_weight *, float *, float *, const lbnn_conv_shape *);
 
 static int conv_inputs(const lbnn_conv_shape *s)
 {
@@ -142,7 +195,7 @@ static void fuzz_conv(fuzz *f, conv_kernel kernel, lbnn_conv_shape s)
     const float *e = fuzz_means(f, conv_inputs(&s)), *v = fuzz_variances(f, conv_inputs(&s));
     const float *w = conv_weights(f, &s, LBNN_PACK - 1);
     float *mean = fuzz_output(f, conv_outputs(&s)), *var = fuzz_output(f, conv_outputs(&s));
-    kernel(e, v, w, mean, var, &s);
+    kernel(e, v, STORED(w), mean, var, &s);
     check_conv(f, LBNN_MOMENTS, e, v, w, mean, var, &s);
 }
 
@@ -151,7 +204,7 @@ static void fuzz_conv_point(fuzz *f, conv_point_kernel kernel, lbnn_conv_shape s
     const float *x = fuzz_means(f, conv_inputs(&s));
     const float *w = conv_weights(f, &s, LBNN_PACK - 1);
     float *mean = fuzz_output(f, conv_outputs(&s)), *var = fuzz_output(f, conv_outputs(&s));
-    kernel(x, w, mean, var, &s);
+    kernel(x, STORED(w), mean, var, &s);
     check_conv(f, LBNN_POINT, x, x, w, mean, var, &s);
 }
 
@@ -222,7 +275,7 @@ static void fuzz_depthwise_3x3_point(fuzz *f) { fuzz_conv_point(f, lbnn_depthwis
 static void fuzz_conv2d_1x1(fuzz *f) { fuzz_conv(f, lbnn_conv2d_1x1, conv_1x1(f)); }
 static void fuzz_conv2d_1x1_point(fuzz *f) { fuzz_conv_point(f, lbnn_conv2d_1x1_point, conv_1x1(f)); }
 
-static void conv_small(const float *e, const float *v, const float *w, float *mean, float *var,
+static void conv_small(const float *e, const float *v, const lbnn_weight *w, float *mean, float *var,
                        const lbnn_conv_shape *s)
 {
     const int members[] = {s->in_channels / s->groups, s->in_height, s->in_width, s->out_channels / s->groups,
@@ -246,7 +299,7 @@ static void fuzz_conv2d_small(fuzz *f)
     const float *e = fuzz_means(f, conv_inputs(&s)), *v = fuzz_variances(f, conv_inputs(&s));
     const float *w = conv_weights(f, &s, lacking);
     float *mean = fuzz_output(f, conv_outputs(&s)), *var = fuzz_output(f, conv_outputs(&s));
-    conv_small(e, v, w, mean, var, &s);
+    conv_small(e, v, STORED(w), mean, var, &s);
     check_conv(f, LBNN_MOMENTS, e, v, w, mean, var, &s);
 }
 
@@ -258,18 +311,20 @@ static lbnn_conv_shape linear_shape(fuzz *f)
     return s;
 }
 
-static void linear(const float *e, const float *v, const float *w, float *mean, float *var, const lbnn_conv_shape *s)
+static void linear(const float *e, const float *v, const lbnn_weight *w, float *mean, float *var, const lbnn_conv_shape *s)
 {
     lbnn_linear(e, v, w, mean, var, s->in_width, s->out_channels);
 }
 
-static void linear_point(const float *x, const float *w, float *mean, float *var, const lbnn_conv_shape *s)
+static void linear_point(const float *x, const lbnn_weight *w, float *mean, float *var, const lbnn_conv_shape *s)
 {
     lbnn_linear_point(x, w, mean, var, s->in_width, s->out_channels);
 }
 
 static void fuzz_linear(fuzz *f) { fuzz_conv(f, linear, linear_shape(f)); }
 static void fuzz_linear_point(fuzz *f) { fuzz_conv_point(f, linear_point, linear_shape(f)); }
+
+#include "rank1.h"
 
 /* ---- pooling --------------------------------------------------------------------------------------- */
 
@@ -1095,8 +1150,11 @@ static void fuzz_ring_mean(fuzz *f)
 {
     ring_average(f, fuzz_size(f, 1, 2));
 }
+#include "elu.h"
 #include "maxpool.h"
+#include "hardswish.h"
 #include "product.h"
+#include "transposed.h"
 
 const fuzz_target fuzz_kernels[] = {
     {"lbnn_add", fuzz_add},
@@ -1116,6 +1174,8 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_conv2d_3x3_point", fuzz_conv2d_3x3_point},
     {"lbnn_conv2d_point", fuzz_conv2d_point},
     {"lbnn_conv2d_small", fuzz_conv2d_small},
+    {"lbnn_conv_transposed", fuzz_conv_transposed},
+    {"lbnn_conv_transposed_point", fuzz_conv_transposed_point},
     {"lbnn_copy", fuzz_copy_kernel},
     {"lbnn_depthwise_3x3", fuzz_depthwise_3x3},
     {"lbnn_depthwise_3x3_point", fuzz_depthwise_3x3_point},
@@ -1127,9 +1187,19 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_leaky_relu_point", fuzz_leaky_relu_point},
     {"lbnn_abs", fuzz_abs},
     {"lbnn_abs_point", fuzz_abs_point},
+    {"lbnn_hardswish", fuzz_hardswish},
+    {"lbnn_hardswish_point", fuzz_hardswish_point},
     {"lbnn_piecewise", fuzz_piecewise},
     {"lbnn_piecewise_point", fuzz_piecewise_point},
     {"lbnn_lift", fuzz_lift},
+    {"lbnn_linear_rank1", fuzz_linear_rank1},
+    {"lbnn_linear_rank1_point", fuzz_linear_rank1_point},
+    {"lbnn_conv2d_rank1", fuzz_conv2d_rank1},
+    {"lbnn_conv2d_rank1_point", fuzz_conv2d_rank1_point},
+    {"lbnn_conv2d_3x3_rank1", fuzz_conv2d_3x3_rank1},
+    {"lbnn_conv2d_3x3_rank1_point", fuzz_conv2d_3x3_rank1_point},
+    {"lbnn_conv2d_1x1_rank1", fuzz_conv2d_1x1_rank1},
+    {"lbnn_conv2d_1x1_rank1_point", fuzz_conv2d_1x1_rank1_point},
     {"lbnn_linear", fuzz_linear},
     {"lbnn_linear_point", fuzz_linear_point},
     {"lbnn_pad", fuzz_pad},
@@ -1146,8 +1216,12 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_status_message", fuzz_status_message},
     {"lbnn_largest", fuzz_largest},
     {"lbnn_sigmoid", fuzz_sigmoid},
+    {"lbnn_elu", fuzz_elu},
+    {"lbnn_elu_point", fuzz_elu_point},
     {"lbnn_smooth", fuzz_smooth},
     {"lbnn_smooth_point", fuzz_smooth_point},
+    {"lbnn_tabulated", fuzz_tabulated},
+    {"lbnn_tabulated_point", fuzz_tabulated_point},
     {"lbnn_softmax", fuzz_softmax},
     {"lbnn_softmax_fast", fuzz_softmax_fast},
     {"lbnn_variance_head", fuzz_variance_head},

@@ -19,6 +19,9 @@ PRODUCTS = [
     (bnn.Conv2d(2, 4, 1), (2, 5, 5), 200),
     (bnn.Conv2d(4, 4, 3, padding=1, groups=4), (4, 3, 3), 196),
     (bnn.Conv1d(1, 2, 3, stride=2), (1, 7), 18),
+    (bnn.ConvTranspose1d(2, 3, 4, stride=2), (2, 5), 2 * 3 * 20),
+    (bnn.ConvTranspose1d(1, 1, 4, stride=2, padding=1), (1, 5), 18),  # the first tap and the last are cut off
+    (bnn.ConvTranspose2d(4, 4, 2, stride=3, groups=2), (4, 2, 3), 4 * 2 * 24),
 ]
 
 

@@ -39,6 +39,12 @@ def conv(out, size, **attrs):
     return ("conv", {**CONV, **attrs}, {"weight": gaussian(out, size, 3), "bias": gaussian(out)})
 
 
+def transposed(channels, out, groups=1, **attrs):
+    """`out` channels from `channels`, the kernel 3."""
+    geometry = {**CONV, "output_padding": (0,), "groups": groups, **attrs}
+    return ("conv_transposed", geometry, {"weight": gaussian(channels, out // groups, 3), "bias": gaussian(out)})
+
+
 def norm(channels):
     params = {key: RNG.uniform(0.5, 2.0, size=channels) for key in ("weight", "bias", "running_mean", "running_var")}
     return ("batch_norm", {"eps": 1e-5}, params)
@@ -75,6 +81,13 @@ CASES = {
     "fold_scale_forward": (
         build((4, 5), ("affine", {}, affine(4, 1, shift=False)), conv(2, 2, groups=2)),
         ["conv(input, weight[2x2x3], bias[2], stride=1, padding=0, dilation=1, groups=2)"],
+    ),
+    "turn_transposed": (
+        build((4, 5), transposed(4, 6, 2, dilation=(2,), padding=(1,)), transposed(6, 2, stride=(2,))),
+        [
+            "conv(input, weight[6x2x3], bias[6], stride=1, padding=3, dilation=2, groups=2)",
+            "conv_transposed(n0, weight[6x2x3], bias[2], stride=2, padding=0, dilation=1, groups=1, output_padding=0)",
+        ],
     ),
     "merge_pads": (
         build((1, 5), pads((1, 0)), pads((1, 2)), conv(1, 1, padding=(1,))),
@@ -131,6 +144,20 @@ def test_each_group_of_a_convolution_takes_the_scales_of_its_own_channels():
     x = RNG.normal(size=(3, 4, 5))
     assert len(after.nodes) == 1
     np.testing.assert_allclose(predict(after, x).mean, predict(graph, x).mean, rtol=1e-12)
+
+
+def test_a_transposed_convolution_takes_the_scales_before_it_and_the_map_behind_it():
+    before, after = ("affine", {}, affine(4, 1, shift=False)), ("affine", {}, affine(6, 1))
+    graph = build((4, 5), before, transposed(4, 6, 2, stride=(2,)), after)
+    folded = passes.fold_scale_forward(passes.fold_affine_back(graph))
+    assert [node.op for node in folded.nodes] == ["conv_transposed"]
+    check_moments(graph, folded)
+
+
+@pytest.mark.parametrize("attrs", [{"padding": (3,)}, {"dilation": (2,), "output_padding": (1,)}], ids=str)
+def test_a_transposed_convolution_that_is_cut_or_made_longer_at_one_end_stays_one(attrs):
+    graph = build((2, 9), transposed(2, 3, **attrs))
+    assert passes.turn_transposed(graph) == graph
 
 
 @pytest.mark.parametrize(("scale", "shift"), [([1.0], [1.0, 0.0, 2.0]), ([1.0, 2.0, 1.0], [0.0]), ([0.0], [0.0])])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lbnn import nn as bnn
 from lbnn import ops
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph, GraphBuilder, Node
 from lbnn.graph.reference import NUMPY, NumpyNamespace, evaluate, in_form
@@ -64,8 +65,8 @@ class Float32(NumpyNamespace):
 
 
 def to_float32(value: Any) -> Any:
-    if isinstance(value, Moments):
-        return Moments(*map(to_float32, value))
+    if isinstance(value, Moments | Factored):
+        return type(value)(*map(to_float32, value))
     return np.asarray(value, dtype=np.float32)
 
 

@@ -9,10 +9,11 @@ import torch
 from torch import nn
 
 from lbnn import nn as bnn
+from lbnn import ops
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.graph.passes import prepare
-from lbnn.graph.stream import Ring, Tick, make_stream
+from lbnn.graph.stream import COLUMNWISE, JOINING, POINTWISE, Ring, Tick, make_stream
 from lbnn.model.file import read_model
 from streams import CASES
 
@@ -85,6 +86,10 @@ def test_a_branch_that_comes_early_waits():
     assert [ring.slots for ring in found.rings.values() if ring.kind == "delay"] == [1]
 
 
+def test_operators_that_join_have_the_names_of_the_table():
+    assert set(JOINING) | set(COLUMNWISE) <= set(ops.OPS) and set(POINTWISE) <= {op.kind for op in ops.OPS.values()}
+
+
 def test_a_window_end_gives_a_result_each_window_or_each_hop():
     layers = (bnn.Conv1d(2, 3, 5, stride=2), bnn.Flatten(), bnn.Linear(30, 1))
     assert stream(*layers).result == Tick(24, 24) and stream(*layers).restarts
@@ -95,6 +100,17 @@ def test_a_global_pool_needs_no_columns_unless_windows_overlap():
     layers = (bnn.Conv1d(2, 3, 3), bnn.AdaptiveAvgPool1d(1), bnn.Flatten(), bnn.Linear(3, 1))
     for hop, pool in ((None, "sum"), (22, "sum"), (1, "window"), (21, "window")):
         assert [ring.kind for ring in stream(*layers, hop=hop).rings.values()] == ["window", pool]
+
+
+class Weighed(nn.Module):
+    """Every column times one number a channel, which is made of the whole window."""
+
+    def __init__(self, gate: nn.Module) -> None:
+        super().__init__()
+        self.conv, self.gate, self.times = bnn.Conv1d(2, 2, 1), gate, bnn.Multiply()
+
+    def forward(self, x: Any) -> Any:
+        return self.times(self.conv(x), self.gate(x))
 
 
 class Twice(nn.Module):
@@ -121,6 +137,13 @@ REFUSED = {
     "affine over time": ((bnn.Affine(torch.rand(1, 24), torch.zeros(1)),), {}, "differ from column to column"),
     "rates": ((Twice("add"),), {}, "every 2 and 1 samples"),
     "along time": ((Twice("cat"),), {}, "joins along time"),
+    "gate of a window": ((Weighed(bnn.AvgPool1d(24)),), {}, "layer times .*24 and 1 columns"),
+    "gate of one stride": ((Weighed(bnn.Conv1d(2, 2, 24)),), {}, "layer times .*24 and 1 columns"),
+    "gate at each hop": (
+        (Weighed(bnn.Conv1d(2, 2, 24)), bnn.Flatten(), bnn.Linear(48, 1)),
+        {"hop": 1},
+        "layer 0.times .*24 and 1 columns",
+    ),
     "vector": ((bnn.Linear(4, 3),), {"shape": (4,)}, "input is 4, and a stream has channels and time"),
     "image": ((bnn.Conv2d(1, 3, 3),), {"shape": (1, 8, 8)}, "input is 1x8x8"),
     "hop of columns": ((bnn.Conv1d(2, 3, 3),), {"hop": 2}, "takes no hop"),

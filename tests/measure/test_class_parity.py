@@ -16,7 +16,6 @@ from lbnn.measure.parity import Answers, judge
 from lbnn.measure.samples import Samples
 from lbnn.model.file import read_model
 
-ort = pytest.importorskip("onnxruntime")
 X = np.random.default_rng(1).normal(size=(12, 4)).astype(np.float32) * 3
 SAMPLES = Samples(X, None, ("row",) * len(X))
 HEADS = {"softmax": bnn.SoftmaxHead, "softmax_fast": lambda: bnn.SoftmaxHead("fast"), "sigmoid": bnn.SigmoidHead}

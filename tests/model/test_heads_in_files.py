@@ -13,7 +13,7 @@ from lbnn.graph import GraphBuilder
 from lbnn.graph.passes import prepare
 from lbnn.graph.reference import classify, predict
 from lbnn.model.file import serialise
-from lbnn.model.schema import parse
+from lbnn.model.schema import VERSION, parse
 from lbnn.model.trace import trace
 
 HEADS = {"softmax": bnn.SoftmaxHead(), "softmax_fast": bnn.SoftmaxHead("fast"), "sigmoid": bnn.SigmoidHead()}
@@ -80,7 +80,7 @@ def test_a_file_without_a_head_is_of_the_first_version_and_one_with_a_head_of_th
         (lambda: contents(2, head="argmax"), "unknown head 'argmax'"),
         (lambda: contents(2, head=3), "head must be text"),
         (lambda: contents(2, head=None), "head must be text"),
-        (lambda: contents(3), "update lbnn"),
+        (lambda: contents(VERSION + 1), "update lbnn"),
     ],
 )
 def test_a_file_with_a_wrong_head_is_refused_in_one_line(data, says):

@@ -94,7 +94,7 @@ def test_a_loaded_network_computes_the_same_and_saves_the_same_bytes(drawn):
     data = serialise(model, shape)
     with tempfile.NamedTemporaryFile(suffix=".pt") as file:
         Path(file.name).write_bytes(data)
-        loaded = lbnn.load(file.name).eval()
+        loaded = lbnn.load(file.name)
     x = inputs_for(shape, 4, 1)
     for signal in (x, Moments(x, x * x)):
         if "{0} / {1}" in repr(model):  # a quotient of known numbers is rounded otherwise than the product in the file
@@ -138,6 +138,17 @@ def test_a_name_comes_from_the_caller_or_the_file(tmp_path):
     assert (read.name, read.graph.name, read.metadata) == ("b", "b", {"k": 1})
     assert (loaded.model_name, loaded.input_shape, loaded.metadata) == ("b", (3,), {"k": 1})
     assert lbnn.read_model(mlp(), input_shape=(3,)).name == "model"
+
+
+def test_a_loaded_network_predicts_as_the_saved_one_without_being_told_to(tmp_path):
+    """Batch statistics would make a row depend on its neighbours, and change what is stored."""
+    model = bnn.Sequential(bnn.Linear(2, 3), bnn.BatchNorm(3), bnn.ReLU(), bnn.Dropout(0.5), bnn.Linear(3, 1))
+    model(torch.randn(50, 2))
+    path = lbnn.save(model, tmp_path / "net.pt", input_shape=(2,))
+    loaded, x = lbnn.load(path), torch.randn(8, 2)
+    same(model.eval()(x), loaded(x))
+    assert lbnn.save(loaded, tmp_path / "again.pt").read_bytes() == path.read_bytes()
+    assert not any(part.training for part in loaded.modules())
 
 
 def test_a_loaded_model_trains_on(tmp_path):
@@ -231,7 +242,7 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path):
 def test_the_file_of_version_1_stays_readable():
     expected = json.loads((GOLDEN / "model_v1.json").read_text())
     x, mean, var = (torch.tensor(expected[key], dtype=torch.int32).view(torch.float32) for key in expected)
-    model = lbnn.load(GOLDEN / "model_v1.pt").eval()
+    model = lbnn.load(GOLDEN / "model_v1.pt")
     out = model(x.reshape(4, *model.input_shape))
     torch.testing.assert_close(out.mean.flatten(), mean, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(out.var.flatten(), var, rtol=1e-5, atol=0.0)

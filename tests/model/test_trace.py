@@ -175,7 +175,8 @@ FOREIGN = {
     nn.Linear(2, 2): "use lbnn.nn.Linear",
     nn.BatchNorm1d(2): "use lbnn.nn.BatchNorm1d",
     nn.GELU(): "use lbnn.nn.GELU",
-    nn.CELU(): "lbnn.nn has",
+    nn.CELU(): "use lbnn.nn.CELU",
+    nn.Softsign(): "lbnn.nn has",
     nn.LSTM(2, 2): "lbnn.nn has",
 }
 

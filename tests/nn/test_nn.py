@@ -12,7 +12,11 @@ from strategies import inputs_for, networks
 
 
 @pytest.mark.parametrize(
-    "name", ["Linear", "Conv1d", "Conv2d", "AvgPool1d", "LeakyReLU", "AdaptiveAvgPool2d", "ZeroPad2d"]
+    "name",
+    [
+        *("Linear", "Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"),
+        *("AvgPool1d", "LeakyReLU", "AdaptiveAvgPool2d", "ZeroPad2d"),
+    ],
 )
 def test_arguments_are_those_of_torch_in_the_same_order(name):
     theirs = [p for p in inspect.signature(getattr(torch.nn, name).__init__).parameters if p != "inplace"]
@@ -35,8 +39,9 @@ def test_with_vanishing_weight_variance_the_mean_is_the_ordinary_networks_output
     with torch.no_grad():
         for module in model.modules():
             if isinstance(module, bnn.BayesianLayer):
-                for _, _, rho in module.named_gaussians():
-                    rho.fill_(-200.0)
+                for name, parameter in module.named_parameters():
+                    if name.endswith("rho"):
+                        parameter.fill_(-200.0)
     out = model(inputs_for(shape, 8, 0))
     assert out.var.abs().max() == 0.0
     assert torch.isfinite(out.mean).all()

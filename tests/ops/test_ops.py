@@ -11,12 +11,14 @@ import torch
 from mpmath import mp
 
 from lbnn import LbnnError, Moments, ops
+from lbnn.base.factored import Factored
 from lbnn.graph.reference import NUMPY
 from lbnn.ops import OPS
 from lbnn.ops.torch import TORCH
 from oracles import draw, enumerate_moments, keep_few_random, kinked_line_moments, quadrature_moments
 
 CASES = [(op, i) for op in OPS.values() for i in range(len(op.samples))]
+RANDOM = (Moments, Factored)
 MULTILINEAR = [case for case in CASES if case[0].kind == "multilinear"]
 
 
@@ -39,8 +41,8 @@ def run_numpy(op, inputs, params, attrs):
 
 
 def to_torch(value):
-    if isinstance(value, Moments):
-        return Moments(to_torch(value.mean), to_torch(value.var))
+    if isinstance(value, (Moments, Factored)):
+        return type(value)(*map(to_torch, value))
     return torch.as_tensor(value, dtype=torch.float32)
 
 
@@ -48,12 +50,12 @@ def to_torch(value):
 def test_multilinear_operator_has_the_enumerated_moments(op, index):
     rng, sample = rng_for(op, index), op.samples[index]
     inputs, params = draw(op, sample, rng)
-    gaussian = [value for value in (*inputs, *params.values()) if isinstance(value, Moments)]
+    gaussian = [value for value in (*inputs, *params.values()) if isinstance(value, RANDOM)]
     few = iter(keep_few_random(gaussian, rng)) if gaussian else iter(())
-    inputs = [next(few) if isinstance(value, Moments) else value for value in inputs]
-    params = {key: next(few) if isinstance(value, Moments) else value for key, value in params.items()}
+    inputs = [next(few) if isinstance(value, RANDOM) else value for value in inputs]
+    params = {key: next(few) if isinstance(value, RANDOM) else value for key, value in params.items()}
     everything = [*inputs, *params.values()]
-    certain = [value if isinstance(value, Moments) else Moments(value, np.zeros_like(value)) for value in everything]
+    certain = [value if isinstance(value, RANDOM) else Moments(value, np.zeros_like(value)) for value in everything]
 
     def function(*tensors):
         return op.oracle(

@@ -12,7 +12,7 @@
         const CONV_SHAPE shape = {(ci) / CONV_GROUPS(g), h, w, (co) / CONV_GROUPS(g), OH, OW, kh, kw, sh, sw, ph, pw, \
                                   dh, dw, g};                                                                       \
         float in_mean[(ci) * (h) * (w)], in_var[(ci) * (h) * (w)], out_mean[(co) * OH * OW], out_var[(co) * OH * OW]; \
-        float weights[2 * (co) * (TAPS + 1) + CONV_PAD((co) / (g))];                                                \
+        lbnn_weight weights[WEIGHTS_LEN(TAPS, co) + CONV_PAD((co) / (g))];                                          \
         any_means(in_mean, (ci) * (h) * (w));                                                                       \
         any_vars(in_var, (ci) * (h) * (w));                                                                         \
         any_weights(weights, TAPS, co, g, CONV_PAD((co) / (g)));                                                    \

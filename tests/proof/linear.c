@@ -5,7 +5,7 @@
 #define LINEAR(in_len, out_len)                                                     \
     do {                                                                            \
         float in_mean[in_len], in_var[in_len], out_mean[out_len], out_var[out_len]; \
-        float w[2 * (out_len) * ((in_len) + 1) + 7];                                \
+        lbnn_weight w[WEIGHTS_LEN(in_len, out_len) + 7];                            \
         any_means(in_mean, in_len);                                                 \
         any_vars(in_var, in_len);                                                   \
         any_weights(w, in_len, out_len, 1, 7);                                      \

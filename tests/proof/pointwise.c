@@ -209,3 +209,9 @@ void prove_lbnn_status_message(void)
     }
 }
 
+
+void prove_lbnn_sqrtf_by_digits(void)
+{
+    const float root = lbnn_sqrtf_by_digits(ANY_VAR);
+    check_means(&root, 1);
+}

@@ -7,7 +7,7 @@
 #define PROVE_H
 
 #include "__fc_builtin.h"
-#include "lbnn_lanes.h"
+#include "lbnn_weights.h"
 
 #define MEAN_MOST 1e6f
 #define VAR_MOST 1e12f
@@ -57,6 +57,16 @@ static lbnn_lanes number_at_least(lbnn_lanes x, float least)
 }
 #define lbnn_lanes_at_least number_at_least
 
+/* `ahead` has been found below 12 sigma, a relation between two values, of which EVA keeps none; the quotient of two
+ * floats of whatever size is then at most 12 (1 + 2^-23): any number up to that in its place. */
+#include "lbnn_math.h"
+static lbnn_lanes near_place(lbnn_lanes ahead, lbnn_lanes sigma)
+{
+    (void)lbnn_tail_place(ahead, sigma);
+    return Frama_C_float_interval(0.0f, 12.00001f);
+}
+#define lbnn_tail_place near_place
+
 #ifdef PROVE_ANY_BITS
 #define ANY_MEAN any_float()
 #define ANY_VAR any_float()
@@ -89,6 +99,22 @@ static void any_vars(float *x, int n)
 }
 
 /* One layer as lbnn_sums.h packs it: `inputs` of one output, outputs of one group in blocks of 8, zeros at the end. */
+#ifdef LBNN_HALF_WEIGHTS
+#define WEIGHTS_LEN(inputs, outputs) ((outputs) * ((inputs) + 2))
+
+static void any_weights(lbnn_weight *w, int inputs, int outputs, int groups, int pad)
+{
+    (void)groups;
+    for (int i = 0; i < WEIGHTS_LEN(inputs, outputs); i++) {
+        w[i] = Frama_C_unsigned_int_interval(0u, 0xffffffffu);
+    }
+    for (int i = 0; i < pad; i++) {
+        w[WEIGHTS_LEN(inputs, outputs) + i] = 0u;
+    }
+}
+#else
+#define WEIGHTS_LEN(inputs, outputs) (2 * (outputs) * ((inputs) + 1))
+
 static void any_weights(float *w, int inputs, int outputs, int groups, int pad)
 {
     for (int g = 0; g < groups; g++) {
@@ -105,6 +131,7 @@ static void any_weights(float *w, int inputs, int outputs, int groups, int pad)
         w[i] = 0.0f;
     }
 }
+#endif
 
 static void check_means(const float *x, int n)
 {

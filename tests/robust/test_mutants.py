@@ -77,6 +77,15 @@ def test_faults_are_written_like_a_diff():
     assert first.tests == second.tests == ("tests/test_a.py -k one", "tests/test_a.py -k two")
 
 
+@pytest.mark.parametrize("below", ["a line is lost", "a word is lost", "file a.py"])
+def test_a_fault_that_lost_the_blank_line_above_it_is_noticed(below):
+    text = WRITTEN + "\n" + WRITTEN.partition("kind.\n\n")[2]
+    before, found, after = text.rpartition(f"\n\n{below}\n")
+    assert found and len(list(parse(text, "area"))) == 4
+    with pytest.raises(AssertionError, match=r"blank line above|begin with"):
+        list(parse(f"{before}\n{below}\n{after}", "area"))
+
+
 def test_without_a_fault_each_file_of_tests_is_run_once():
     assert joined(["a.py -k 'x and y'", "a.py -k z", "b.py", "b.py -k z"]) == ["a.py -k '(x and y) or (z)'", "b.py"]
 

@@ -135,7 +135,8 @@ def by_hand(text: str, table: Table) -> tuple[Any, Any]:
         for c in table.columns
         for level in (c.levels or ("",))
     ]
-    return np.array(inputs, np.float32).T, np.array([[decimal(columns["y"][i])] for i in whole], np.float32)
+    value = table.classes.index if table.classes else decimal  # a target of words has classes
+    return np.array(inputs, np.float32).T, np.array([[value(columns["y"][i])] for i in whole], np.float32)
 
 
 def decimal(cell: str) -> float:
@@ -390,7 +391,7 @@ def _refused_too(path: Path) -> None:
 
 
 def _check_prediction(path: Path, model: Any) -> None:
-    out = lbnn.load(path).eval()(torch.zeros(2, *model.graph.input.shape))
+    out = lbnn.load(path)(torch.zeros(2, *model.graph.input.shape))
     mean = out.mean if isinstance(out, lbnn.Moments) else out  # a network without weights keeps what is known known
     assert tuple(mean.shape) == (2, *model.graph.values[model.graph.output].shape)
 

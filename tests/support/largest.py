@@ -91,3 +91,14 @@ def rectified_largest_moments(mean: Any, var: Any) -> tuple[Any, Any]:
     weights = weights * high[..., None] / 12000.0
     first = (weights * (1.0 - below)).sum(-1)
     return first, 2.0 * (weights * t * (1.0 - below)).sum(-1) - first**2
+
+
+def moments_of_largest(function: Any, mean: Any, var: Any) -> tuple[Any, Any]:
+    """Mean and variance of f(largest along the last axis): f in the middle of 6000 steps, each with its probability."""
+    sigma = np.sqrt(var)
+    low, high = (mean - 9 * sigma).max(-1), (mean + 9 * sigma).max(-1)
+    t = low + (high - low) * np.linspace(0.0, 1.0, 6001).reshape(-1, *[1] * low.ndim)
+    below = ndtr((t[..., None] - mean) / sigma).prod(-1)
+    mass, value = np.diff(below, axis=0), function(0.5 * (t[1:] + t[:-1]))
+    centre = (mass * value).sum(0)
+    return centre, (mass * (value - centre) ** 2).sum(0)

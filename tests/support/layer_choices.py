@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -27,6 +28,7 @@ def weight_options(draw: Draw) -> Arguments:
         device=draw.pick([None, None, "cpu"]),
         dtype=draw.pick(dtypes),
         sigma=draw.odd(draw.pick([None, None, 0.02, 0.5]), 0.0, -1.0, float("nan")),
+        variance=draw.odd(draw.pick(["full", "full", "rank1", "row"]), "diagonal"),
     )
 
 
@@ -53,6 +55,35 @@ def _conv(rank: int) -> Maker:
             groups=draw.odd(groups, 0, shape[0] + 1),
             padding_mode=draw.odd("zeros", "reflect", "circular", "replicate"),
             **weight_options(draw),
+        )
+
+    return convolution
+
+
+def _conv_transposed(rank: int) -> Maker:
+    """Strides beyond the kernel, dilations that share a divisor with them or none, and all that may be cut or added."""
+
+    def convolution(draw: Draw, shape: Shape) -> Arguments | None:
+        if len(shape) != rank + 1:
+            return None
+        kernel = _each(draw.pick([2, 3, 4, draw.per_axis(rank, 1, 4)]), rank)
+        stride = _each(draw.pick([2, 2, 1, draw.per_axis(rank, 1, 4)]), rank)
+        dilation = _each(draw.pick([1, 1, draw.per_axis(rank, 1, 4)]), rank)
+        spans = [(n - 1) * s + d * (k - 1) for n, s, d, k in zip(shape[1:], stride, dilation, kernel, strict=True)]
+        groups, channels = _groups(draw, shape[0])
+        options = {key: value for key, value in weight_options(draw).items() if key != "variance"}
+        more = tuple(draw.integer(0, max(s, d) - 1) for s, d in zip(stride, dilation, strict=True))
+        return dict(
+            in_channels=shape[0],
+            out_channels=channels,
+            kernel_size=draw.odd(kernel, 0),
+            stride=draw.odd(stride, 0, (1, 1, 1)),
+            padding=draw.odd(tuple(draw.integer(0, min(span // 2, 3)) for span in spans), -1, 99),
+            output_padding=draw.odd(more, max(*stride, *dilation), -1),
+            groups=draw.odd(groups, 0, shape[0] + 1),
+            dilation=draw.odd(dilation, 0),
+            padding_mode=draw.odd("zeros", "reflect"),
+            **options,
         )
 
     return convolution
@@ -198,6 +229,40 @@ def prelu(draw: Draw, shape: Shape) -> Arguments:
     return dict(slope=draw.odd(draw.pick([0.25, -0.7, 1.8, 0.0, 1.0]), float("nan")))
 
 
+FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "torch.sin": torch.sin,
+    "torch.atan": torch.atan,
+    "F.mish": torch.nn.functional.mish,
+    "F.softsign": torch.nn.functional.softsign,
+    "torch.square": torch.square,
+    "torch.round": torch.round,
+}
+
+
+@dataclass(frozen=True)
+class Function:
+    """An argument that is a function, printed as code."""
+
+    text: str
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return FUNCTIONS[self.text](x)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def tabulated(draw: Draw, shape: Shape) -> Arguments:
+    """Functions that rise, fall, saturate and grow, with cells of several widths."""
+    f = Function(draw.pick(["torch.sin", "torch.atan", "F.mish", "F.softsign", "torch.square"]))
+    return dict(
+        f=draw.odd(f, Function("torch.round"), 3.0),
+        range=draw.odd(draw.pick([(-8.0, 8.0), (-3, 5), (-2.5, 2.2)]), (1.0, 1.0), (0.0, float("nan"))),
+        cells=draw.odd(draw.pick([128, 64, 48]), 7, 2.5),
+        name=draw.pick([None, "wave"]),
+    )
+
+
 def batch_norm(draw: Draw, shape: Shape) -> Arguments:
     return dict(
         num_features=draw.odd(shape[0], shape[0] + 1, 0, -1),
@@ -259,6 +324,17 @@ def softplus(draw: Draw, shape: Shape) -> Arguments:
     return dict(beta=draw.odd(betas, 0.0, -1.0, float("nan")), threshold=draw.odd(thresholds, 1.0, float("nan")))
 
 
+def elu(draw: Draw, shape: Shape) -> Arguments:
+    sizes = dict(
+        beta=draw.odd(draw.pick([1.0, 1.0, 0.3, 4]), 0.0), scale=draw.odd(draw.pick([1.0, 1.0, 1.05, 2]), -1.0)
+    )
+    return dict(alpha=draw.odd(draw.pick([1.0, 1.0, 0.0, 0.2, 1.7, 6]), -1.0, float("nan")), **sizes)
+
+
+def celu(draw: Draw, shape: Shape) -> Arguments:
+    return dict(alpha=draw.odd(draw.pick([1.0, 0.2, 3]), 0.0, -1.0, float("nan")))
+
+
 def softmax_head(draw: Draw) -> Arguments:
     """Of any logits: those that do not fit are refused."""
     return dict(kind=draw.odd(draw.pick(["exact", "fast"]), "slow"))
@@ -268,12 +344,15 @@ LAYERS: dict[str, Maker] = {
     "Linear": linear,
     "Conv1d": _conv(1),
     "Conv2d": _conv(2),
+    "ConvTranspose1d": _conv_transposed(1),
+    "ConvTranspose2d": _conv_transposed(2),
     "LeakyReLU": leaky_relu,
     "ReLU": relu,
     "Abs": plain,
     "Piecewise": piecewise,
     "Hardtanh": hardtanh,
     "Hardsigmoid": plain,
+    "Hardswish": plain,
     "ReLU6": plain,
     "Clamp": clamp,
     "PReLU": prelu,
@@ -282,6 +361,10 @@ LAYERS: dict[str, Maker] = {
     "SiLU": plain,
     "GELU": gelu,
     "Softplus": softplus,
+    "ELU": elu,
+    "CELU": celu,
+    "SELU": plain,
+    "Pointwise": tabulated,
     "AvgPool1d": _avg_pool(1),
     "AvgPool2d": _avg_pool(2),
     "MaxPool1d": _max_pool(1),

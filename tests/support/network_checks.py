@@ -79,11 +79,12 @@ def run_onnx_reference(opset: int, model: Model, samples: Samples) -> Outcome:
     from onnx.reference import ReferenceEvaluator
 
     from lbnn.exporters.onnx import to_onnx
+    from onnx_groups import ConvTranspose
 
     proto = to_onnx(prepare(model.graph, samples.var is not None), model.sha256, opset)
     feeds = {"input": samples.mean} | ({} if samples.var is None else {"input_variance": samples.var})
     with np.errstate(all="ignore"):
-        mean, var = ReferenceEvaluator(proto).run(["mean", "variance"], feeds)
+        mean, var = ReferenceEvaluator(proto, new_ops=[ConvTranspose]).run(["mean", "variance"], feeds)
     return Outcome(mean, var)
 
 

@@ -91,10 +91,11 @@ class Sketch:
     def _converted(self, shape: Shape) -> Part:
         part = self._part(shape, TORCH_LAYERS)
         inner = part.kind != "nn.Flatten" and self.draw.chance(4)
-        sigma = dict(sigma=self.draw.pick([0.05, 0.5])) if self.draw.flag() else {}
+        chosen = dict(sigma=self.draw.pick([0.05, 0.5])) if self.draw.flag() else {}
+        chosen |= dict(variance=self.draw.pick(["rank1", "row"])) if self.draw.chance(4) else {}
         if inner:
             part = Part("nn.Sequential", {}, (part, Part("nn.LeakyReLU", dict(negative_slope=0.2))))
-        return Part(part.kind, part.arguments, part.inner, part.weights, sigma)
+        return Part(part.kind, part.arguments, part.inner, part.weights, chosen)
 
     def _sequence(self) -> Part:
         """A Sequential of two layers."""

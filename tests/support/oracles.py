@@ -10,6 +10,7 @@ import torch
 from mpmath import mp
 
 from lbnn import Moments
+from lbnn.base.factored import Factored
 from lbnn.ops import Op, Sample
 
 MOST_RANDOM = 9
@@ -26,6 +27,9 @@ def draw(op: Op, sample: Sample, rng: np.random.Generator) -> tuple[list[Any], d
         for shape, point in zip(sample.inputs, wants_point, strict=True)
     ]
     params: dict[str, Any] = {key: _random_moments(sample.params[key], rng) for key in op.gaussian}
+    if sample.variance != "full":
+        groups = sample.attrs.get("groups", 1)
+        params |= {key: _factored(sample.params[key], groups, sample.variance, rng) for key in op.factored}
     params |= {key: rng.uniform(0.5, 1.5, size=sample.params[key]) for key in op.constants}
     return inputs, params
 
@@ -34,16 +38,34 @@ def _random_moments(shape: tuple[int, ...], rng: np.random.Generator) -> Moments
     return Moments(rng.normal(size=shape), rng.uniform(0.05, 2.0, size=shape))
 
 
-def keep_few_random(values: list[Moments[Any]], rng: np.random.Generator) -> list[Moments[Any]]:
-    """The same means, with a variance left in MOST_RANDOM elements chosen at random over all values."""
-    sizes = [value.var.size for value in values]
+def _factored(shape: tuple[int, ...], groups: int, variance: str, rng: np.random.Generator) -> Factored[Any]:
+    """Factors for each group, as input scales that are folded into them leave behind; or of rows alone."""
+    columns = (groups, *shape[1:])
+    column = rng.uniform(0.2, 1.5, size=columns) if variance == "rank1" else np.ones(columns)
+    return Factored(rng.normal(size=shape), rng.uniform(0.05, 1.5, size=shape[:1]), column)
+
+
+def keep_few_random(values: list[Any], rng: np.random.Generator) -> list[Any]:
+    """The same means, with a variance left in MOST_RANDOM elements at most, chosen at random over all values."""
+    factored = {i: _few_factors(value, rng) for i, value in enumerate(values) if isinstance(value, Factored)}
+    free = [value for value in values if isinstance(value, Moments)]
+    sizes, taken = [value.var.size for value in free], sum(np.count_nonzero(value.var) for value in factored.values())
     chosen = np.zeros(sum(sizes), dtype=bool)
-    chosen[rng.permutation(sum(sizes))[:MOST_RANDOM]] = True
+    chosen[rng.permutation(sum(sizes))[: MOST_RANDOM - taken]] = True
     masks = np.split(chosen, np.cumsum(sizes)[:-1])
-    return [
+    fewer = iter(
         Moments(value.mean, np.where(mask.reshape(value.var.shape), value.var, 0.0))
-        for value, mask in zip(values, masks, strict=True)
-    ]
+        for value, mask in zip(free, masks, strict=True)
+    )
+    return [factored[i] if i in factored else next(fewer) for i in range(len(values))]
+
+
+def _few_factors(value: Factored[Any], rng: np.random.Generator) -> Factored[Any]:
+    """Two outputs and two places of the kernel keep theirs: at most four elements are random."""
+    row, column = np.zeros_like(value.row), np.zeros_like(value.column).reshape(value.groups, -1)
+    rows, places = rng.permutation(row.size)[:2], rng.permutation(column.shape[1])[:2]
+    row[rows], column[:, places] = value.row[rows], value.column.reshape(column.shape)[:, places]
+    return Factored(value.mean, row, column.reshape(value.column.shape))
 
 
 def enumerate_moments(function: Any, values: list[Moments[Any]]) -> Moments[Any]:

@@ -38,6 +38,8 @@ def weigh(module: nn.Module, seed: int, size: float, sigma: float | None = None,
             tensor.data.copy_(bound**2 * (0.1 + uniform))
         elif part == "weight":
             tensor.data.copy_(0.5 + uniform)
+        elif part == "weight_column_rho":  # a factor beside that of the row, which has the size
+            tensor.data.copy_(torch.log(torch.expm1(0.3 + 1.7 * uniform)))
         elif part.endswith("_rho") and sigma is not None:
             sigmas = (sigma * size * (0.1 + 0.9 * uniform)).clamp_min(1e-30)
             tensor.data.copy_((sigmas + torch.log(-torch.expm1(-sigmas))).where(some & (sigma > 0.0), -200.0))

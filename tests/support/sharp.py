@@ -16,9 +16,16 @@ def with_sigma(network: torch.nn.Module, sigma: float) -> torch.nn.Module:
     """The same network, every weight and bias with this sigma."""
     for layer in network.modules():
         if isinstance(layer, BayesianLayer):
-            for _, _, rho in layer.named_gaussians():
-                torch.nn.init.constant_(rho, float(np.log(np.expm1(sigma))))
+            _fill_sigma(layer, sigma)
     return network
+
+
+def _fill_sigma(layer: BayesianLayer, sigma: float) -> None:
+    """With factors the row's is sigma and the column's 1."""
+    for name, parameter in layer.named_parameters():
+        if name.endswith("rho"):
+            own = 1.0 if name == "weight_column_rho" else sigma
+            torch.nn.init.constant_(parameter, float(np.log(np.expm1(own))))
 
 
 def mlp(*widths: int, sigma: float = 0.1, seed: int = 0) -> Model:

@@ -53,6 +53,20 @@ class Valley(nn.Module):
         return self.slow(x) + self.even(self.quick(x))
 
 
+class Gated(nn.Module):
+    """Products: of a branch and the samples themselves, and of two branches of which one waits for the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pad, self.first = bnn.ZeroPad1d((2, 0)), bnn.Conv1d(3, 3, 3)
+        self.value, self.gate = bnn.Conv1d(3, 4, 3, stride=2, padding=1), bnn.Conv1d(3, 4, 1, stride=2)
+        self.squash, self.times = bnn.Sigmoid(), bnn.Multiply()
+
+    def forward(self, x: Any) -> Any:
+        x = self.times(self.first(self.pad(x)), x)
+        return self.times(self.value(x), self.squash(self.gate(x)))
+
+
 class Ends(nn.Module):
     """The first sample of a window beside all of it: one column each, complete a window apart."""
 
@@ -112,6 +126,15 @@ def pooled() -> nn.Module:
     )
 
 
+def silent() -> nn.Module:
+    """A bias of -0, and taps whose product with silence is +0 before the window and -0 in it."""
+    layer = bnn.Conv1d(1, 1, 3)
+    with torch.no_grad():
+        layer.weight_mu.copy_(torch.tensor([[[1.0, 1.0, -1.0]]]))
+        layer.bias_mu.fill_(-0.0)
+    return bnn.Sequential(bnn.ZeroPad1d((2, 0)), layer)
+
+
 def together() -> nn.Module:
     """Pools whose elements rise and fall together: one that keeps its columns, and one over all."""
     return bnn.Sequential(
@@ -158,11 +181,14 @@ CASES: dict[str, Case] = {
     "residual": Case(Residual, (3, 24)),
     "residual_moments": Case(Residual, (3, 24), options={"input_variance": True}),
     "valley": Case(Valley, (2, 31)),
+    "silent": Case(silent, (1, 5)),
     "tumbling": Case(tumbling, (1, 14)),
     "uneven": Case(tumbling, (1, 13)),
     "sliding": Case(sliding, (2, 14)),
     "sliding_2": Case(sliding, (2, 14), 2),
     "sliding_6": Case(sliding, (2, 14), 6, {"input_variance": True}),
+    "gated": Case(Gated, (3, 24)),
+    "gated_moments": Case(Gated, (3, 24), options={"input_variance": True}),
     "ends": Case(Ends, (2, 9)),
     "ends_1": Case(Ends, (2, 9), 1),
     "ends_3": Case(Ends, (2, 9), 3),

@@ -16,6 +16,7 @@ HEADER = """
 #define NET_INPUT_LEN  3
 #define NET_OUTPUT_LEN 2
 #define NET_WORK_LEN   6
+typedef float net_work;
 typedef enum { LBNN_OK = 0, LBNN_ERROR_INPUT = -2 } lbnn_status;
 lbnn_status net_predict(const float input[3], INPUT_VARIANCE float mean[2], float variance[2], float work[6]);
 #endif

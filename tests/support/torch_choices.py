@@ -6,7 +6,7 @@ from draws import Draw
 from layer_choices import LAYERS, SLOPES, Arguments, Maker
 from lbnn.ops import Shape
 
-OURS = ("sigma", "clamp", "correlated", "dtype")
+OURS = ("sigma", "clamp", "correlated", "dtype", "variance")
 """Arguments that torch's layers do not have."""
 
 
@@ -71,6 +71,14 @@ def _flatten(draw: Draw, shape: Shape) -> Arguments | None:
     return dict(start_dim=draw.odd(1, 0, 2), end_dim=draw.odd(-1, 1, -2))
 
 
+def _elu(draw: Draw, shape: Shape) -> Arguments:
+    return dict(alpha=draw.odd(draw.pick([1.0, 0.2, 3.0]), -1.0), inplace=draw.flag())
+
+
+def _softshrink(draw: Draw, shape: Shape) -> Arguments:
+    return dict(lambd=draw.pick([0.5, 0.1, 2.0]))
+
+
 def _plain(draw: Draw, shape: Shape) -> Arguments:
     return {}
 
@@ -84,6 +92,8 @@ TORCH_LAYERS: dict[str, Maker] = {
     "Linear": _like("Linear"),
     "Conv1d": _like("Conv1d", padding_mode="reflect"),
     "Conv2d": _like("Conv2d", padding_mode="circular"),
+    "ConvTranspose1d": _like("ConvTranspose1d"),
+    "ConvTranspose2d": _like("ConvTranspose2d"),
     "AvgPool1d": _like("AvgPool1d"),
     "AvgPool2d": _like("AvgPool2d", divisor_override=3),
     "MaxPool1d": _like("MaxPool1d"),
@@ -114,5 +124,12 @@ TORCH_LAYERS: dict[str, Maker] = {
     "GELU": _like("GELU"),
     "Softplus": _like("Softplus", threshold=2.0),
     "Softsign": _unknown,
-    "CELU": _unknown,
+    "ELU": _elu,
+    "CELU": _elu,
+    "SELU": _relu,
+    "Hardswish": _relu,
+    "Mish": _relu,
+    "Tanhshrink": _plain,
+    "LogSigmoid": _plain,
+    "Softshrink": _softshrink,
 }

@@ -1,12 +1,16 @@
 """Small trainings: a network, a line with noise in the three forms that `fit` takes, and what to compare after it."""
 
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
+import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import lbnn
 from lbnn import nn as bnn
+from lbnn.train import training
 from lbnn.train.losses import gaussian_nll
 
 fit = partial(lbnn.fit, progress=False)
@@ -53,3 +57,16 @@ def spy(seen: list[torch.Tensor]):
         return gaussian_nll(moments, y, "none")
 
     return loss
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, trainer: str, when: int) -> list[Any]:
+    """Ctrl-C in network number `when` of those that `trainer` of lbnn.train.training makes; the list of its calls."""
+    train, calls = getattr(training, trainer), []
+
+    def ended(*given: Any) -> Any:
+        model, history = train(*given)
+        calls.append(given)
+        return model, replace(history, interrupted=len(calls) == when + 1)
+
+    monkeypatch.setattr(training, trainer, ended)
+    return calls

@@ -89,6 +89,16 @@ def test_no_two_files_of_tests_have_one_name():
     assert [name for name, count in names.items() if count > 1] == []
 
 
+SKIPS = re.compile(r"pytest\.(?:skip|importorskip|mark\.(?:skip|skipif|xfail))\b")
+MAY_SKIP = {"support/places.py": 2, "system/test_numbers.py": 1}
+"""Tools and packages, which LBNN_REQUIRE_TOOLS=1 insists on; and counts of one version of one compiler."""
+
+
+def test_a_test_is_skipped_in_one_place_only_where_its_tool_may_be_required():
+    found = {str(path.relative_to(TESTS)): len(SKIPS.findall(path.read_text())) for path in TESTS.rglob("*.py")}
+    assert {name: count for name, count in found.items() if count} == MAY_SKIP, "use places.need"
+
+
 PAGES = [ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")]
 PAGES += [*(ROOT / "docs").glob("*.md"), *(ROOT / "c_runtime").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
 EXAMPLES = {block.file for recipe in read_recipes() for block in recipe.blocks if block.action == "write"}

@@ -34,20 +34,20 @@ def ratios(text: str, rule: str) -> list[float]:
     return [float(number) for number in found.groups()]
 
 
-def test_the_readme_shows_a_median_within_the_promise_and_the_independent_rule_outside_of_it():
+def test_the_readme_shows_nine_of_ten_logits_within_the_promise_and_the_independent_rule_outside_of_it():
     page = (FOLDER / "README.md").read_text()
-    assert 0.7 <= ratios(page, "correlated")[0] <= 1.3
+    assert all(0.7 <= ratio <= 1.3 for ratio in ratios(page, "correlated"))
     assert ratios(page, "independent")[0] < 0.7
 
 
 def test_the_stored_model_s_variances_are_those_of_drawn_networks(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     sounds = importlib.import_module("sounds")
-    model, (x, y) = lbnn.load(FOLDER / "keyword.pt").eval(), sounds.recordings(24, seed=5)
+    model, (x, y) = lbnn.load(FOLDER / "keyword.pt"), sounds.recordings(24, seed=5)
     given = torch.from_numpy(x)
     drawn = lbnn.montecarlo.monte_carlo(model, given, 150, torch.Generator().manual_seed(0))
     ratio = (drawn.one_pass.var / drawn.sampled.var).sqrt()
-    assert 0.7 <= float(ratio.median()) <= 1.3
+    assert float(torch.quantile(ratio, 0.05)) >= 0.7 and float(torch.quantile(ratio, 0.95)) <= 1.3
     with torch.no_grad():
         assert float((model(given).label == torch.from_numpy(y)).float().mean()) > 0.8
 
@@ -59,5 +59,5 @@ def test_a_short_training_runs_and_its_model_is_exported_and_agrees(tmp_path):
     compiled = lbnn.compile(tmp_path / "keyword.pt", flags=("-O1",))
     x = np.random.default_rng(0).normal(0.0, 3.0, (3, 1, 49, 10)).astype(np.float32)
     with torch.no_grad():
-        want = lbnn.load(tmp_path / "keyword.pt").eval()(torch.from_numpy(x))
+        want = lbnn.load(tmp_path / "keyword.pt")(torch.from_numpy(x))
     assert compiled.classify(x).probability == pytest.approx(want.probability.numpy(), abs=1e-4)

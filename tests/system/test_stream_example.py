@@ -47,7 +47,7 @@ def test_the_program_reads_sample_by_sample_and_is_unsure_of_a_loose_sensor_alon
     assert [int(match[1]) for match in found] == list(range(128, len(signal) + 1, 64)) and len(found) == len(lines)
     windows = torch.tensor(np.stack([signal[int(m[1]) - 128 : int(m[1])] for m in found]))[:, None]
     with torch.no_grad():
-        mean, var = lbnn.load(MONITOR / "monitor.pt").eval()(windows)
+        mean, var = lbnn.load(MONITOR / "monitor.pt")(windows)
     for match, wanted, sigma in zip(found, mean[:, 0].tolist(), var[:, 0].sqrt().tolist(), strict=True):
         assert (match[4] is not None) == (int(match[1]) > 3 * 384), match[0]
         assert abs(float(match[3] or match[4]) - sigma) < 0.0051

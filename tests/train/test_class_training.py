@@ -13,6 +13,7 @@ from lbnn.train import large, training
 from lbnn.train.outcome import picture, plain_scores, summary_lines
 from lbnn.train.rowfile import RowFile
 from lbnn.train.table import Choice, Column, Table
+from trainings import interrupt
 
 QUICK = {"hidden": (8,), "epochs": 30, "batch": 50, "lr": 0.1}
 NAMES = ("far", "near", "next")
@@ -66,14 +67,7 @@ def test_patience_watches_some_rows_of_each_class(monkeypatch):
 
 @pytest.mark.parametrize(("when", "scored"), [(0, 0), (1, 0), (3, 20)])
 def test_ctrl_c_keeps_the_model_and_scores_what_is_done(when, scored, monkeypatch):
-    train, calls = training.train_classes, []
-
-    def ended(*given):
-        model, history = train(*given)
-        calls.append(given)
-        return model, replace(history, interrupted=len(calls) == when + 1)
-
-    monkeypatch.setattr(training, "train_classes", ended)
+    calls = interrupt(monkeypatch, "train_classes", when)
     found = training.train_table(blobs(30), hidden=(2,), epochs=1)
     assert len(calls) == when + 1 and len(found.target) == scored
     assert (plain_scores(found) is None) == (scored == 0)

@@ -42,7 +42,7 @@ def test_parameters_are_the_fields_of_a_recipe_and_the_seed():
     fields = [field.name for field in dataclasses.fields(Recipe) if field.name != "head"]
     assert list(inspect.signature(lbnn.Classifier).parameters) == [*fields, "random_state"]
     given = {"hidden": (3, 2), "epochs": 2, "batch": 11, "lr": 0.05, "patience": 1, "prior": "spike_slab",
-             "kl_weight": 0.5}  # fmt: skip
+             "kl_weight": 0.5, "variance": "row"}  # fmt: skip
     fitted = lbnn.Classifier(**given).fit(*blobs())
     assert dataclasses.asdict(fitted.recipe_) == {**given, "head": False}
     assert [epoch for epoch, _ in fitted.history_.validation] == [1, 2]  # on rows that are watched

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lbnn import nn as bnn
-from lbnn.train.recipe import build, recipe_for, train_network
+from lbnn.base.errors import LbnnError
+from lbnn.train.recipe import build, recipe_for, train_classes, train_network
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,25 @@ def test_the_network_has_its_own_units_inside():
     network, history = train_network(x, y, recipe_for(50, (2,), epochs=2))
     assert len(history.epochs) == 2 and not network.training
     assert network(lbnn_input(x)).mean.mean().item() == pytest.approx(-40, abs=3)
+
+
+@pytest.mark.parametrize("variance", ["rank1", "row"])
+def test_every_layer_has_the_variance_of_the_recipe(variance):
+    x, y = np.zeros((50, 2), np.float32), np.zeros((50, 1), np.float32)
+    images, labels = np.zeros((20, 1, 8, 8), np.float32), np.zeros(20, np.int64)
+    recipe = recipe_for(50, (2,), epochs=1, variance=variance)
+    networks = [
+        train_network(x, y, recipe)[0],
+        train_network(x, y, recipe_for(50, (2,), epochs=1, variance=variance, head=True))[0],
+        train_network(images, y[:20], recipe_for(20, (1, 8, 8), epochs=1, variance=variance, hidden=(2,)))[0],
+        train_classes(x, np.arange(50) % 3, 3, recipe)[0],
+        train_classes(images, labels, 2, recipe_for(20, (1, 8, 8), epochs=1, variance=variance, hidden=(2,)))[0],
+    ]
+    for network in networks:
+        layers = [layer for layer in network.modules() if isinstance(layer, bnn.BayesianLayer)]
+        assert len(layers) >= 2 and {layer.variance for layer in layers} == {variance}
+    with pytest.raises(LbnnError, match="variance must be one of"):
+        recipe_for(50, (2,), variance="diagonal")
 
 
 def lbnn_input(x):

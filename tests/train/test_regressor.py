@@ -46,7 +46,7 @@ def test_parameters_are_the_fields_of_a_recipe_and_the_seed():
     assert list(inspect.signature(lbnn.Regressor).parameters) == [*fields, "random_state"]
     x, y = rows()
     given = {"hidden": (3, 2), "epochs": 2, "batch": 11, "lr": 0.05, "patience": 1, "prior": "spike_slab",
-             "kl_weight": 0.5, "head": True}  # fmt: skip
+             "kl_weight": 0.5, "head": True, "variance": "rank1"}  # fmt: skip
     assert dataclasses.asdict(lbnn.Regressor(**given).fit(x, y).recipe_) == given
 
 
@@ -188,6 +188,7 @@ BAD = {
     "lr": [0.0, -1, float("nan"), "high"],
     "kl_weight": [-0.1, float("inf"), float("nan")],
     "prior": ["flat", 1.0],
+    "variance": ["diagonal"],
     "random_state": [-1, 2**32],
 }
 

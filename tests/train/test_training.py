@@ -1,6 +1,5 @@
 """Training from a data file: calibrated on data it never saw, in raw units, and the same for the same seed."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,6 +14,7 @@ from lbnn.train import about, metrics, training
 from lbnn.train.datafile import read_table
 from lbnn.train.recipe import predict_in_parts
 from lbnn.train.table import Column, Table
+from trainings import interrupt
 
 
 def diabetes():
@@ -103,14 +103,7 @@ def test_a_share_that_leaves_nothing_is_refused(share):
 
 @pytest.mark.parametrize(("when", "scored"), [(0, 0), (1, 0), (3, 20)])
 def test_ctrl_c_keeps_the_model_and_scores_what_is_done(when, scored, monkeypatch):
-    train, calls = training.train_network, []
-
-    def ended(*given):
-        model, history = train(*given)
-        calls.append(given)
-        return model, replace(history, interrupted=len(calls) == when + 1)
-
-    monkeypatch.setattr(training, "train_network", ended)
+    calls = interrupt(monkeypatch, "train_network", when)
     found = training.train_table(raw_units(30), hidden=(2,), epochs=1)
     assert len(calls) == when + 1 and len(found.target) == scored
     assert ((found.scores is None) == (scored == 0) and training.plain_scores(found) is None) or scored

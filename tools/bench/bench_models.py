@@ -43,8 +43,10 @@ def separable_cnn() -> nn.Module:
     )  # fmt: skip
 
 
-# name -> what it is, the shape of its input, and how it is built
-MODELS: dict[str, tuple[str, tuple[int, ...], Callable[[], nn.Module]]] = {
+Models = dict[str, tuple[str, tuple[int, ...], Callable[[], nn.Module]]]
+"""By name: what it is, the shape of its input, and how it is built."""
+
+MODELS: Models = {
     "m1": ("MLP 16-64-64-1", (16,), lambda: mlp(16, 64, 64, 1)),
     "m2": ("CNN on 1x16x16", (1, 16, 16), cnn),
     "m3": ("MLP 1-128-1", (1,), lambda: mlp(1, 128, 1)),
@@ -53,22 +55,21 @@ MODELS: dict[str, tuple[str, tuple[int, ...], Callable[[], nn.Module]]] = {
 }
 
 
-def build(name: str) -> nn.Module:
+def build(name: str, models: Models = MODELS) -> nn.Module:
     """The model `name`, untrained."""
-    _, _, make = MODELS[name]
-    torch.manual_seed(list(MODELS).index(name))
-    return make()
+    _, _, make = models[name]
+    torch.manual_seed(list(models).index(name))
+    return make().eval()
 
 
-def write(folder: Path) -> list[Path]:
+def write(folder: Path, models: Models = MODELS) -> list[Path]:
     """Every model as a file in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
     return [
-        lbnn.save(build(name), folder / f"{name}.pt", shape, name=name, metadata={"title": title})
-        for name, (title, shape, _) in MODELS.items()
+        lbnn.save(build(name, models), folder / f"{name}.pt", shape, name=name, metadata={"title": title})
+        for name, (title, shape, _) in models.items()
     ]
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1] if len(sys.argv) > 1 else "out/bench")
-    target.mkdir(parents=True, exist_ok=True)
-    print(*write(target), sep="\n")
+    print(*write(Path(sys.argv[1] if len(sys.argv) > 1 else "out/bench")), sep="\n")

@@ -1,6 +1,7 @@
 """Prints the table KERNELS of lbnn/exporters/c/footprint.py: the most code and stack of each kernel on Cortex-M.
 
     python tools/bench/measure_kernels.py
+    python tools/bench/measure_kernels.py --half      # those that differ where weights are half floats: HALF_KERNELS
 
 Needs arm-none-eabi-gcc. The library routines for float on cores without a floating-point unit are not included.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,23 +22,26 @@ from lbnn.device.stack import STACK_FLAGS, stack_bound
 GCC = "arm-none-eabi-gcc"
 MEASURED = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
 LEVELS = tuple((level, *size) for level in ("-O2", "-Os") for size in ((), ("-DLBNN_OPTIMIZE_SIZE",)))
-KERNEL = re.compile(r"^LBNN_KERNEL [\w *]*?(lbnn_\w+)\(", re.MULTILINE)
+KERNEL = re.compile(r"^LBNN_KERNEL [\w *]*?(lbnn_(?!int)\w+)\(", re.MULTILINE)
 
 
 def main() -> None:
     """Prints the table."""
-    print("KERNELS: dict[str, tuple[int, int]] = {")
-    for name, (code, stack) in sorted(table().items()):
+    half, found = "--half" in sys.argv[1:], table()
+    if half:
+        found = dict(set(table(flags=("-DLBNN_HALF_WEIGHTS",)).items()) - set(found.items()))
+    print(f"{'HALF_' if half else ''}KERNELS: dict[str, tuple[int, int]] = {{")
+    for name, (code, stack) in sorted(found.items()):
         print(f'    "{name}": ({code}, {stack}),')
     print("}")
 
 
-def table(cores: Sequence[str] = MEASURED) -> dict[str, tuple[int, int]]:
+def table(cores: Sequence[str] = MEASURED, flags: tuple[str, ...] = ()) -> dict[str, tuple[int, int]]:
     """The most that each kernel takes as a function of its own."""
     most: dict[str, tuple[int, int]] = {}
     for core in cores:
         for level in LEVELS:
-            for name, found in measure((*CORES[core].gcc, *level)).items():
+            for name, found in measure((*CORES[core].gcc, *level, *flags)).items():
                 most[name] = tuple(map(max, found, most.get(name, (0, 0))))  # type: ignore[assignment]
     return most
 

@@ -33,9 +33,11 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "scalar": (*ADDRESS, "-DLBNN_NO_SIMD"),
     "size": (*ADDRESS, "-DLBNN_NO_SIMD", "-DLBNN_OPTIMIZE_SIZE"),
     "libm": (*ADDRESS, "-DLBNN_USE_LIBM"),
+    "half": (*ADDRESS, "-DFUZZ_HALF"),
+    "half-size": (*ADDRESS, "-DFUZZ_HALF", "-DLBNN_NO_SIMD", "-DLBNN_OPTIMIZE_SIZE"),
     "memory": ("-fsanitize=fuzzer,memory",),
 }
-"""The builds: vector registers of SSE2 and of this processor, none, the small kernels, libm, uninitialised memory."""
+"""The builds: vector registers of SSE2 and of this processor, none, small kernels, libm, half floats, fresh memory."""
 
 MODELS: dict[str, tuple[str, dict[str, object]]] = {
     "mlp": ("gas_sensor", {}),

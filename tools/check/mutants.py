@@ -67,6 +67,9 @@ SUITE = "tests " + " ".join(f"--ignore=tests/{name}.py" for name in SLOW)
 
 CAUGHT = ("caught", "hangs")
 
+HEAD = ("file ", "test ")
+"""How lines above faults begin."""
+
 HEADERS = ("", "-DLBNN_NO_SIMD", "-DLBNN_NO_SIMD -DLBNN_OPTIMIZE_SIZE")
 """Forms of the runtime in which a fault in it must compile: what the compiler refuses tests nothing."""
 
@@ -116,7 +119,8 @@ def parse(text: str, area: str) -> Iterator[Fault]:
     file, tests = "", ()
     for paragraph in re.split(r"\n{2,}", text.strip()):
         lines = [line for line in paragraph.splitlines() if not line.startswith("#")]
-        if lines and lines[0].startswith(("file ", "test ")):
+        if lines and lines[0].startswith(HEAD):
+            assert all(line.startswith(HEAD) for line in lines), f"{area}: {lines[-1]}: no blank line above"
             file = next((line[5:] for line in lines if line.startswith("file ")), file)
             tests = tuple(line[5:] for line in lines if line.startswith("test "))
         elif lines:

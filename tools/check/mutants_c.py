@@ -120,9 +120,10 @@ def _declared(tokens: list[Token], at: int) -> bool:
 
 def _number(tokens: list[Token], at: int) -> Iterator[Edit]:
     token = tokens[at]
-    digits = token.text.rstrip("fFuUlL")
+    hexadecimal = token.text[:2] in ("0x", "0X")
+    digits = token.text.rstrip("uUlL" if hexadecimal else "fFuUlL")
     suffix = token.text[len(digits) :]
-    if token.text[:2] in ("0x", "0X"):
+    if hexadecimal:
         yield Edit("constant", token.start, token.end, f"0x{int(digits, 16) ^ 1:x}{suffix}")
     elif re.search(r"[.eE]", digits):
         yield Edit("constant", token.start, token.end, f"{float(digits) * 1.001 or 1.0!r}{suffix}")

@@ -26,13 +26,16 @@ from rich.progress import track
 from rich.table import Table
 
 from lbnn.exporters.c.footprint import KERNELS
+from lbnn.exporters.c.half_footprint import HALF_KERNELS
 
 ROOT = Path(__file__).resolve().parents[2]
 HARNESSES = ROOT / "tests/proof"
 RUNTIME = ROOT / "c_runtime"
 MODELS = ROOT / "tests/golden/c"
 
-BUILDS = {"8": "-DLBNN_BLOCK=8", "4": "-DLBNN_BLOCK=4", "size": "-DLBNN_OPTIMIZE_SIZE"}
+BUILDS = {"8": "-DLBNN_BLOCK=8", "4": "-DLBNN_BLOCK=4", "size": "-DLBNN_OPTIMIZE_SIZE", "half": "-DLBNN_HALF_WEIGHTS"}
+# Words of half floats may be any bits, of which no interval of a float is left: memory alone is proved.
+FINITE_BUILDS = ("8", "4", "size")
 # What is looked for: with finite inputs any result that is not finite, with all bit patterns all other alarms.
 INPUTS = {"finite": ("non-finite", ""), "any bits": ("none", "-DPROVE_ANY_BITS")}
 MODEL_ENTRIES = ("mlp_predict", "cnn_predict")
@@ -43,13 +46,19 @@ SCALAR = {"lbnn_abs", "lbnn_leaky_relu", "lbnn_leaky_relu_clamped"}
 # smooth activations that between a variance and its limit: no interval holds them.
 NOT_FINITE = {
     *("lbnn_leaky_relu_clamped", "lbnn_softmax", "lbnn_softmax_fast", "lbnn_sigmoid"),
-    *("lbnn_max_pool", "lbnn_max_pool_2x2", "lbnn_piecewise", "lbnn_smooth", "lbnn_smooth_point"),
+    *("lbnn_hardswish", "lbnn_max_pool", "lbnn_max_pool_2x2", "lbnn_piecewise", "lbnn_smooth", "lbnn_smooth_point"),
+    *("lbnn_elu", "lbnn_elu_point"),  # tails and their density; an exponential whose bits are shifted
+    *("lbnn_tabulated", "lbnn_sqrtf_by_digits"),
 }
+# Headers of these kernels, which are analysed in the first build alone.
+HEADERS_OF_HEADS = (
+    *("lbnn_elu.h", "lbnn_hardswish.h", "lbnn_heads.h", "lbnn_piecewise.h", "lbnn_smooth.h", "lbnn_tabulated.h"),
+)
 # Called for what is left of a block, of which LBNN_OPTIMIZE_SIZE leaves nothing (LBNN_WHOLE_BLOCKS).
 DEAD = {("lbnn_conv_pixel_one", "size"), ("lbnn_linear_one", "size"), ("lbnn_sum_run", "size")}
 OPTIONS = (
     *("-eva-precision", "0", "-eva-auto-loop-unroll", "2000", "-eva-slevel", "20000"),
-    *("-eva-slevel-function", "lbnn_leaky_relu_point:0", "-eva-subdivide-non-linear", "8"),
+    *("-eva-slevel-function", "lbnn_leaky_relu_point:0,lbnn_sqrtf_by_digits:0", "-eva-subdivide-non-linear", "8"),
     *("-machdep", "gcc_x86_32", "-eva-no-show-progress", "-no-unicode"),
     "-warn-invalid-pointer",  # also where a pointer outside of its array is computed and never followed
 )
@@ -88,8 +97,11 @@ class Proof:
 def goals(only: Iterable[str] = ()) -> list[Goal]:
     """Every proof, or those of the names in `only`."""
     names = [*KERNELS, "lbnn_exp2"]
-    finite = [Goal(n, build, "finite") for build in BUILDS for n in names if n not in NOT_FINITE and _once(n, build)]
-    any_bits = [Goal(n, "8", "any bits") for n in KERNELS]
+    finite = [
+        Goal(n, build, "finite") for build in FINITE_BUILDS for n in names if n not in NOT_FINITE and _once(n, build)
+    ]
+    any_bits = [Goal(n, "8", "any bits") for n in (*KERNELS, "lbnn_sqrtf_by_digits")]
+    any_bits += [Goal(n, "half", "any bits") for n in HALF_KERNELS]
     models = [Goal(n, "8", inputs) for n in MODEL_ENTRIES for inputs in INPUTS]
     chosen = set(only)
     return [goal for goal in (*finite, *any_bits, *models) if not chosen or goal.name in chosen]
@@ -156,7 +168,7 @@ def _unproved(goal: Goal, rows: list[dict[str, str]]) -> list[str]:
 def never_analysed(proofs: list[Proof]) -> set[str]:
     """Functions of the runtime that no proof analysed, build by build."""
     missing = set()
-    for build in {proof.goal.build for proof in proofs}:
+    for build in {proof.goal.build for proof in proofs} & {*FINITE_BUILDS}:  # half floats change none but a few
         chosen = [proof for proof in proofs if proof.goal.build == build]
         # Those that only SCALAR kernels call are analysed in the first build.
         reached = {name for proof in chosen for name in proof.runtime} | (_scalar(proofs) if build != "8" else set())
@@ -167,7 +179,7 @@ def never_analysed(proofs: list[Proof]) -> set[str]:
 
 def _functions_of_heads() -> set[str]:
     """Of heads and smooth activations: analysed in the first build alone."""
-    text = "".join((RUNTIME / header).read_text() for header in ("lbnn_heads.h", "lbnn_piecewise.h", "lbnn_smooth.h"))
+    text = "".join((RUNTIME / header).read_text() for header in HEADERS_OF_HEADS)
     return set(re.findall(r"^LBNN_(?:INLINE|KERNEL|DEFAULT_KERNEL) .*?\b(lbnn_\w+)\(", text, re.MULTILINE))
 
 

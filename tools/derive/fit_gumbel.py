@@ -1,10 +1,11 @@
-"""Derives the constants of lbnn/ops/softmax.py and lbnn/ops/sigmoid.py and prints them with their errors.
+"""Derives the constants of lbnn/ops/softmax.py, lbnn/ops/sigmoid.py and lbnn_heads.h and prints them with their errors.
 
     python tools/derive/fit_gumbel.py
 
 Four normals stand for the Gumbel density. They are fitted where they are needed first, widened by a logit of variance
 1/2: to its distribution, its density and E[y g(y)], with the mean and the variance of Gumbel noise. Four bell curves
-stand for the entropy of the logistic function, by least squares.
+stand for the entropy of the logistic function, by least squares. In C the normal distribution beyond x is its density
+times a polynomial in 1 / (1 + p x), with the least largest error for the p that has the least of all.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import least_squares
-from scipy.special import ndtr
+from scipy.optimize import least_squares, minimize_scalar
+from scipy.special import erfcx, ndtr
 
 from lbnn.ops.softmax import EULER_GAMMA, NARROW
 
@@ -57,8 +58,29 @@ def entropy_residuals(x: Any) -> Any:
     return (np.exp(x[:4]) * np.exp(-(z[:, None] ** 2) / 2 / np.exp(2 * x[4:]))).sum(1) - entropy
 
 
+def mills_fit(p: float, terms: int, rounds: int = 300) -> tuple[Any, float]:
+    """Coefficients of t, t^2, ... and the largest error of the distribution, by Lawson's weights."""
+    x = np.linspace(0.0, 11.0, 4001)
+    density, ratio = np.exp(-x * x / 2) / np.sqrt(2 * np.pi), np.sqrt(np.pi / 2) * erfcx(x / np.sqrt(2))
+    powers = (1 / (1 + p * x))[:, None] ** np.arange(1, terms + 1)
+    weight, found = np.full_like(x, 1 / len(x)), np.zeros(terms)
+    for _ in range(rounds):
+        scale = np.sqrt(weight) * density
+        found = np.linalg.lstsq(powers * scale[:, None], ratio * scale, rcond=None)[0]
+        weight = weight * np.abs((powers @ found - ratio) * density)
+        weight /= weight.sum()
+    return found, float(np.abs((powers @ found - ratio) * density).max())
+
+
+def print_mills(terms: int, near: tuple[float, float]) -> None:
+    """The polynomial of so many terms, its p looked for between two numbers."""
+    p = float(minimize_scalar(lambda p: mills_fit(p, terms, 100)[1], bounds=near, method="bounded").x)
+    found, error = mills_fit(p, terms)
+    print(f"Mills' ratio in t = 1 / (1 + {p:.8f} x), off by {error:.1e} times a density: {', '.join(map(str, found))}")
+
+
 def main() -> None:
-    """Both fits."""
+    """All fits."""
     fitted: Any = least_squares(gumbel_residuals, START, xtol=1e-14, ftol=1e-14, max_nfev=400)
     weight, mean, sd = normals(fitted.x)
     errors = np.abs(widened(mean, sd, weight) - TRUE).max(axis=1)
@@ -70,6 +92,8 @@ def main() -> None:
     print(f"ENTROPY_BELLS; off by {np.abs(entropy_residuals(bells.x)).max():.1e}")
     for width, height in sorted(zip(np.exp(bells.x[4:]), np.exp(bells.x[:4]), strict=True)):
         print(f"    ({height:.9f}, {width:.9f}),")
+    print_mills(4, (0.40, 0.44))
+    print_mills(5, (0.31, 0.35))
 
 
 if __name__ == "__main__":

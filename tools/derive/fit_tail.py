@@ -1,4 +1,4 @@
-"""Derives every fitted constant of lbnn/ops/tail.py and prints it with its error: `python tools/derive/fit_tail.py`.
+"""Derives the fitted constants of lbnn/ops/tail.py and tail_scaled.py: `python tools/derive/fit_tail.py`.
 
 Ratio tables: rho = J2 / I1 is interpolated by a rational function (degree n-1 over n) at 2n Chebyshev nodes
 of u = (x - d) / (x + d). All its coefficients come out positive, so that Horner's rule cancels nothing. The
@@ -11,7 +11,7 @@ problem is too ill-conditioned for float64. The start is the Gauss rule of exp(-
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,20 +21,23 @@ import numpy.typing as npt
 from scipy.optimize import least_squares
 
 Array = npt.NDArray[np.float64]
+Exact = Callable[[mp.mpf], mp.mpf]
 
 mp.mp.dps = 60
 
 
 @dataclass(frozen=True)
 class RatioFit:
-    """Degree of the denominator, end of the range and node shift of one table of lbnn/ops/tail.py."""
+    """Degree of the denominator, end of the range, node shift and start of one table of lbnn/ops/tail.py."""
 
     degree: int
     end: float
     shift: float
+    start: float = 0.0
 
 
 RATIO_FITS = {"float32": RatioFit(4, 10.5, 4.5), "float64": RatioFit(10, 39.0, 5.0)}
+SCALED_FIT = RatioFit(4, 6.0, 3.0, -0.4)
 QUADRATURE_POINTS, QUADRATURE_REACH = 7, 8.5
 
 
@@ -51,18 +54,19 @@ def exact_ratio(x: mp.mpf) -> mp.mpf:
     return j2 / i1
 
 
-def chebyshev_nodes(count: int, end: float, shift: float) -> list[mp.mpf]:
-    """Chebyshev nodes of u = (x - d) / (x + d) for x in [0, end]."""
-    top = 2 * mp.mpf(end) / (mp.mpf(end) + shift)  # u + 1 at the end
+def chebyshev_nodes(count: int, fit: RatioFit) -> list[mp.mpf]:
+    """Chebyshev nodes of u = (y - d) / (y + d), y the distance from the start."""
+    length = mp.mpf(fit.end) - fit.start
+    top = 2 * length / (length + fit.shift)  # u + 1 at the end
     lifted = [top * (1 - mp.cos(mp.pi * (2 * k + 1) / (2 * count))) / 2 for k in range(count)]
-    return [shift * v / (2 - v) for v in lifted]
+    return [fit.shift * v / (2 - v) + fit.start for v in lifted]
 
 
-def fit_ratio(fit: RatioFit) -> tuple[list[float], list[float]]:
+def fit_ratio(fit: RatioFit, ratio: Exact = exact_ratio) -> tuple[list[float], list[float]]:
     """Coefficients, highest power first, of the numerator and of the denominator without its leading 1."""
     n = fit.degree
-    nodes = chebyshev_nodes(2 * n, fit.end, fit.shift)
-    values = [exact_ratio(x) for x in nodes]
+    nodes = chebyshev_nodes(2 * n, fit)
+    values = [ratio(x) for x in nodes]
     powers = range(n - 1, -1, -1)
     rows = [[x**k for k in powers] + [-f * x**k for k in powers] for x, f in zip(nodes, values, strict=True)]
     right = [f * x**n for x, f in zip(nodes, values, strict=True)]
@@ -70,10 +74,16 @@ def fit_ratio(fit: RatioFit) -> tuple[list[float], list[float]]:
     return solution[:n], solution[n:]
 
 
-def ratio_error(numerator: list[float], denominator: list[float], end: float, dtype: type[np.floating[Any]]) -> float:
+def ratio_error(
+    numerator: list[float],
+    denominator: list[float],
+    end: float,
+    dtype: type[np.floating[Any]],
+    ratio: Exact = exact_ratio,
+) -> float:
     """Largest relative error on [0, end] when computed in dtype."""
     x = np.linspace(0, end, 2001).astype(dtype)
-    exact = np.array([float(exact_ratio(mp.mpf(float(v)))) for v in x])
+    exact = np.array([float(ratio(mp.mpf(float(v)))) for v in x])
     top, bottom = (np.polyval(np.array(c, dtype), x) for c in (numerator, [1.0, *denominator]))
     return float(np.max(np.abs(top / bottom / exact - 1)))
 
@@ -95,17 +105,25 @@ def gauss_start(points: int, tilt: float) -> Array:
     return np.asarray(np.linalg.eigvalsh(jacobi))
 
 
-def scaled_moments(x: Array) -> Array:
-    """Q, I1, J2 over exp(-x^2/2), one row each."""
-    rows = [[float(m * mp.exp(mp.mpf(v) ** 2 / 2)) for m in exact_moments(mp.mpf(v))] for v in x]
+def all_moments(x: mp.mpf, orders: int) -> list[mp.mpf]:
+    """Q, I1, J2, J3, ...: the first so many."""
+    moments = list(exact_moments(x))
+    for k in range(2, orders - 1):
+        moments.append(k * moments[k - 1] - x * moments[k])
+    return moments
+
+
+def scaled_moments(x: Array, orders: int) -> Array:
+    """Q, I1, J2, ... over exp(-x^2/2), one row each."""
+    rows = [[float(m * mp.exp(mp.mpf(v) ** 2 / 2)) for m in all_moments(mp.mpf(v), orders)] for v in x]
     return np.array(rows).T
 
 
 def relative_features(log_t: Array, x: Array, exact: Array) -> tuple[Array, Array]:
     """A[(j, x), k] = t_k^j exp(-x t_k) / exact_j(x) and its derivative by log t_k."""
     xt = np.outer(x, np.exp(log_t))
-    a = np.vstack([np.exp(j * log_t - xt) / exact[j][:, None] for j in range(3)])
-    return a, a * np.vstack([j - xt for j in range(3)])
+    a = np.vstack([np.exp(j * log_t - xt) / exact[j][:, None] for j in range(len(exact))])
+    return a, a * np.vstack([j - xt for j in range(len(exact))])
 
 
 def project(log_t: Array, x: Array, exact: Array) -> tuple[Array, Array, Array]:
@@ -117,10 +135,10 @@ def project(log_t: Array, x: Array, exact: Array) -> tuple[Array, Array, Array]:
     return weights, a @ weights - 1, slope - basis @ (basis.T @ slope)
 
 
-def fit_quadrature(points: int, reach: float) -> tuple[Array, Array, float]:
-    """Nodes, weights of exp(-(x + t)^2 / 2), and the largest relative error on [0, reach]."""
+def fit_quadrature(points: int, reach: float, orders: int = 3) -> tuple[Array, Array, float]:
+    """Nodes, weights of exp(-(x + t)^2 / 2), and the largest relative error of Q, I1, ... on [0, reach]."""
     x = reach / 2 * (1 - np.cos(np.pi * (np.arange(200) + 0.5) / 200))
-    exact = scaled_moments(x)
+    exact = scaled_moments(x, orders)
     found = least_squares(
         lambda p: 1e6 * project(p, x, exact)[1],  # scaled: the solver's tolerances are absolute in part
         np.log(gauss_start(points, reach / 2)),
@@ -148,6 +166,23 @@ def print_ratio_tables() -> None:
             print_values(f"{part}_{name.upper()}", values)
 
 
+def print_scaled_table() -> None:
+    """rho from a little below zero on, for what is divided by the density."""
+    numerator, denominator = fit_ratio(SCALED_FIT)
+    worst = [0.0, 0.0, 0.0]
+    for x in np.linspace(SCALED_FIT.start, SCALED_FIT.end, 1001):
+        j2, i1 = np.polyval(numerator, x), np.polyval([1.0, *denominator], x)
+        fitted = np.array([x * i1 + j2, i1, j2]) / (i1 + x * (x * i1 + j2))
+        exact = [float(part / mp.npdf(mp.mpf(x))) for part in exact_moments(mp.mpf(x))]
+        worst = [max(w, abs(a / b - 1)) for w, a, b in zip(worst, fitted, exact, strict=True)]
+    print(
+        f"\nscaled, on [{SCALED_FIT.start}, {SCALED_FIT.end}]: relative errors of Q, I1, J2",
+        *(f"{w:.1e}" for w in worst),
+    )
+    for name, values in (("numerator", numerator), ("denominator", denominator)):
+        print_values(name, values)
+
+
 def print_quadrature_errors() -> None:
     """What each further exponential buys."""
     reaches = (4.5, 5.0, 6.0, 8.0, 10.0)
@@ -166,5 +201,6 @@ def print_quadrature() -> None:
 
 if __name__ == "__main__":
     print_ratio_tables()
+    print_scaled_table()
     print_quadrature_errors()
     print_quadrature()

@@ -2,6 +2,7 @@
 
 python tools/derive/max_pooling.py window    # the tournament, by size of window
 python tools/derive/max_pooling.py order     # a ReLU before the pool or behind it
+python tools/derive/max_pooling.py saturated # other activations, which saturate
 python tools/derive/max_pooling.py cost      # what both orders take on an emulated Cortex-M4F
 
 2,000 windows are drawn for each row: means from a normal distribution, standard deviations log-uniform in [1/3, 1].
@@ -11,10 +12,12 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from lbnn import nn as bnn
 from lbnn.base.moments import Moments
@@ -29,7 +32,7 @@ from lbnn.ops import OPS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/support"))
 
-from largest import largest_moments, rectified_largest_moments
+from largest import largest_moments, moments_of_largest, rectified_largest_moments
 
 COUNT = 2000
 WINDOWS = {"2": (1, 2), "2x2": (2, 2), "3x3": (3, 3), "4x4": (4, 4), "1x100": (1, 100)}
@@ -105,6 +108,28 @@ def by_order() -> None:
         print(row(name, "pool, then ReLU", rectified(pooled(x)), true))
 
 
+def by_saturated() -> None:
+    """Pairs of values that reach 3 times as far, before or behind functions that end in constants; medians."""
+    print("| activation | order | error of the mean, in sd: median | of the sd: median |\n|---|---|---|---|")
+    drawn_x = drawn(WINDOWS["2"])
+    x = Moments(drawn_x.mean[:500] * 3.0, drawn_x.var[:500] * 9.0)
+    for name in ("ReLU6", "Hardtanh", "Sigmoid", "Tanh"):
+        layer = getattr(bnn, name)()
+        op, attrs = OPS[layer.op], layer.attrs()
+        plain = partial(op.at_points(attrs)[0].formula, NUMPY, **attrs)
+        true = moments_of_largest(plain, x.mean[:, 0, 0], x.var[:, 0, 0])
+        after, before = op.formula(NUMPY, pooled(x), **attrs), pooled(op.formula(NUMPY, x, **attrs))
+        print(median_row(name, f"{name}, then pool", before, true))
+        print(median_row(name, f"pool, then {name}", after, true))
+
+
+def median_row(name: str, what: str, got: Moments[Any], true: tuple[Any, Any]) -> str:
+    """Medians: a saturated unit has a true standard deviation near 0, by which an average would be ruled."""
+    sd = np.sqrt(true[1])
+    errors = np.abs(got.mean - true[0]) / sd, np.abs(np.sqrt(got.var) / sd - 1.0)
+    return f"| {name} | {what} | " + " | ".join(f"{100 * np.median(error):.1f} %" for error in errors) + " |"
+
+
 def by_cost() -> None:
     """Instructions for 8 x 16 x 16 values, windows of 2x2."""
     print("| order | instructions | a window |\n|---|---:|---:|")
@@ -114,6 +139,7 @@ def by_cost() -> None:
         ("ReLU, then pool", (relu, pool)),
         ("pool, then ReLU", (pool, relu)),
     ):
+        torch.manual_seed(0)  # how many units are far from zero depends on the weights
         count = instructions(bnn.Sequential(bnn.Conv2d(1, 8, 3, padding=1), *layers))
         print(f"| {order} | {count:,} | {count / 512:.0f} |")
 
@@ -132,4 +158,5 @@ def instructions(net: bnn.Sequential) -> int:
 
 
 if __name__ == "__main__":
-    {"window": by_window, "order": by_order, "cost": by_cost}[sys.argv[1] if len(sys.argv) > 1 else "window"]()
+    kinds = {"window": by_window, "order": by_order, "saturated": by_saturated, "cost": by_cost}
+    kinds[sys.argv[1] if len(sys.argv) > 1 else "window"]()

@@ -13,22 +13,28 @@ from typing import Any
 import numpy as np
 
 from lbnn import ops
-from lbnn.base.arrays import Floats
 from lbnn.base.moments import Moments
-from lbnn.exporters.c import literals, names
-from lbnn.exporters.c.pack import PACK, PAD, least_pad, pack_weights
+from lbnn.exporters.c import literals
+from lbnn.exporters.c.pack import least_pad
 from lbnn.exporters.c.pieces import emit_piecewise
-from lbnn.exporters.c.program import Call, Emission, Lines, Row, call
+from lbnn.exporters.c.program import Call, Emission, Row, call
+from lbnn.exporters.c.rank1 import emit_conv_rank1, emit_linear_rank1, shared_floats, shares_sums
 from lbnn.exporters.c.shapes import (
     ConvShape,
     MaxPoolShape,
     PoolShape,
     SmallConvShape,
     conv_kernel,
+    convolution_shape,
     max_pool_kernel,
+    planes_of,
     pool_kernel,
     small_shape,
+    two_axes,
 )
+from lbnn.exporters.c.tabulated import emit_tabulated
+from lbnn.exporters.c.transposed import emit_conv_transposed
+from lbnn.exporters.c.weighted import bias_of, gaussian_param, stored_weights
 from lbnn.graph import Graph, Node
 from lbnn.ops import Shape
 from lbnn.ops.memory import VAR
@@ -41,9 +47,9 @@ def _point(node: Node) -> str:
 
 
 def _linear(node: Node, emission: Emission) -> list[Call]:
-    weight, bias = _gaussian(node, "weight"), _bias(node)
+    weight, bias = gaussian_param(node, "weight"), bias_of(node)
     out_len, in_len = weight.mean.shape
-    w = emission.constant(node, _packed(node, weight, bias), lines=_packed_lines(weight))
+    w = stored_weights(node, emission, weight, bias)
     (source,) = node.inputs
     rows = emission.size(source) // in_len
     inputs, outputs = (
@@ -58,32 +64,13 @@ def _stepping(pointer: str, step: int, rows: int) -> str:
 
 
 def _conv(node: Node, emission: Emission) -> list[Call]:
-    weight, bias, groups = _gaussian(node, "weight"), _bias(node), node.attrs["groups"]
-    w = emission.constant(node, _packed(node, weight, bias, groups), lines=_packed_lines(weight, groups))
+    weight, bias, groups = gaussian_param(node, "weight"), bias_of(node), node.attrs["groups"]
+    w = stored_weights(node, emission, weight, bias, groups)
     (source,) = node.inputs
-    shape = _conv_shape(node, emission.graph)
+    shape = convolution_shape(node, emission.graph)
     geometry = emission.geometry(node, "lbnn_conv_shape", shape)
     kernel = conv_kernel(shape) + _point(node)
     return [call(kernel, *emission.arrays(source), w, *emission.arrays(node.name), geometry)]
-
-
-def _conv_shape(node: Node, graph: Graph) -> ConvShape:
-    pairs = zip(
-        *(_two(node.attrs[key], pad) for key, pad in (("stride", 1), ("padding", 0), ("dilation", 1))), strict=True
-    )
-    (stride_h, padding_h, dilation_h), (stride_w, padding_w, dilation_w) = pairs
-    return ConvShape(
-        *_planes(graph.values[node.inputs[0]].shape),
-        *_planes(graph.values[node.name].shape),
-        *_two(_gaussian(node, "weight").mean.shape[2:], 1),
-        stride_h,
-        stride_w,
-        padding_h,
-        padding_w,
-        dilation_h,
-        dilation_w,
-        node.attrs["groups"],
-    )
 
 
 def small_layers(graph: Graph) -> dict[str, SmallConvShape]:
@@ -96,23 +83,23 @@ def small_layers(graph: Graph) -> dict[str, SmallConvShape]:
 def _sums_shape(node: Node, graph: Graph) -> ConvShape | None:
     """A linear layer of one vector is a convolution of one row with a kernel as wide as the row."""
     if ops.find(node.op).general == "conv":
-        return _conv_shape(node, graph)
-    if node.op == "linear" and len(graph.values[node.name].shape) == 1:
-        out_len, in_len = _gaussian(node, "weight").mean.shape
+        return None if shares_sums(node) else convolution_shape(node, graph)
+    vector = len(graph.values[node.name].shape) == 1
+    if node.op == "linear" and vector and isinstance(node.params["weight"], Moments):
+        out_len, in_len = gaussian_param(node, "weight").mean.shape
         return ConvShape(1, 1, in_len, out_len, 1, 1, 1, in_len, 1, 1, 0, 0, 1, 1, 1)
     return None
 
 
-def small_scratch(graph: Graph, small: Mapping[str, SmallConvShape]) -> dict[str, int]:
-    """Floats that these layers need beside their values: the variances, zeros, of an input that has none."""
+def layer_scratch(graph: Graph, small: Mapping[str, SmallConvShape]) -> dict[str, int]:
+    """Floats that layers need beside their values: these the variances, zeros, of an input that has none."""
     inputs = {node.name: graph.values[node.inputs[0]] for node in graph.nodes if node.name in small}
-    return {name: prod(value.shape) for name, value in inputs.items() if not value.random}
+    return {name: prod(value.shape) for name, value in inputs.items() if not value.random} | shared_floats(graph)
 
 
 def _small(node: Node, emission: Emission) -> list[Call]:
-    weight, bias, shape = _gaussian(node, "weight"), _bias(node), emission.small[node.name]
-    packed = _packed(node, weight, bias, shape.groups, least_pad(len(weight.mean), shape.groups))
-    w = emission.constant(node, packed, lines=_packed_lines(weight, shape.groups))
+    weight, bias, shape = gaussian_param(node, "weight"), bias_of(node), emission.small[node.name]
+    w = stored_weights(node, emission, weight, bias, shape.groups, least_pad(len(weight.mean), shape.groups))
     geometry = emission.geometry(node, "lbnn_conv_small_shape", shape)
     (source,) = node.inputs
     inputs, lift = emission.arrays(source), []
@@ -134,11 +121,11 @@ def _avg_pool_correlated(node: Node, emission: Emission) -> list[Call]:
 def _pool_shape(node: Node, emission: Emission) -> PoolShape:
     (source,) = node.inputs
     return PoolShape(
-        *_planes(emission.shape(source)),
-        *_planes(emission.shape(node.name))[1:],
-        *_two(node.attrs["kernel_size"], 1),
-        *_two(node.attrs["stride"], 1),
-        *_two(node.attrs["padding"], 0),
+        *planes_of(emission.shape(source)),
+        *planes_of(emission.shape(node.name))[1:],
+        *two_axes(node.attrs["kernel_size"], 1),
+        *two_axes(node.attrs["stride"], 1),
+        *two_axes(node.attrs["padding"], 0),
         int(node.attrs["count_include_pad"]),
     )
 
@@ -151,12 +138,12 @@ def _pooled(node: Node, emission: Emission, shape: PoolShape, kernel: str) -> li
 def _max_pool(node: Node, emission: Emission) -> list[Call]:
     (source,) = node.inputs
     shape = MaxPoolShape(
-        *_planes(emission.shape(source)),
-        *_planes(emission.shape(node.name))[1:],
-        *_two(node.attrs["kernel_size"], 1),
-        *_two(node.attrs["stride"], 1),
-        *_two(node.attrs["padding"], 0),
-        *_two(node.attrs["dilation"], 1),
+        *planes_of(emission.shape(source)),
+        *planes_of(emission.shape(node.name))[1:],
+        *two_axes(node.attrs["kernel_size"], 1),
+        *two_axes(node.attrs["stride"], 1),
+        *two_axes(node.attrs["padding"], 0),
+        *two_axes(node.attrs["dilation"], 1),
     )
     geometry = emission.geometry(node, "lbnn_max_pool_shape", shape)
     kernel = max_pool_kernel(shape) + _point(node)
@@ -229,8 +216,8 @@ def _concat(node: Node, emission: Emission) -> list[Call]:
 
 def _pad(node: Node, emission: Emission) -> list[Call]:
     (source,) = node.inputs
-    (top, bottom), (left, right) = _two(node.attrs["padding"], (0, 0))
-    sizes = (*_planes(emission.shape(source)), top, bottom, left, right)
+    (top, bottom), (left, right) = two_axes(node.attrs["padding"], (0, 0))
+    sizes = (*planes_of(emission.shape(source)), top, bottom, left, right)
     return [
         call("lbnn_pad", emission.at(source, part), emission.at(node.name, part), *sizes)
         for part in emission.parts(node.name)
@@ -239,7 +226,7 @@ def _pad(node: Node, emission: Emission) -> list[Call]:
 
 def _upsample(node: Node, emission: Emission) -> list[Call]:
     (source,) = node.inputs
-    sizes = (*_planes(emission.shape(source)), *_two(node.attrs["factors"], 1))
+    sizes = (*planes_of(emission.shape(source)), *two_axes(node.attrs["factors"], 1))
     return [
         call("lbnn_upsample", emission.at(source, part), emission.at(node.name, part), *sizes)
         for part in emission.parts(node.name)
@@ -252,10 +239,7 @@ def _dropout(node: Node, emission: Emission) -> list[Call]:
     kept, noise = literals.scalar(1.0 / (1.0 - p)), literals.scalar(p / (1.0 - p))
     if _point(node):
         return [call("lbnn_dropout_point", *emission.arrays(source), *emission.arrays(node.name), size, noise)]
-    return [
-        *emission.copies(source, node.name),
-        call("lbnn_dropout", *emission.arrays(node.name), size, kept, noise),
-    ]
+    return [*emission.copies(source, node.name), call("lbnn_dropout", *emission.arrays(node.name), size, kept, noise)]
 
 
 def _lift(node: Node, emission: Emission) -> list[Call]:
@@ -283,9 +267,14 @@ def _both(*kernels: str) -> tuple[str, ...]:
 
 _CONVOLUTIONS = _both("lbnn_conv2d", "lbnn_conv2d_1x1", "lbnn_conv2d_3x3", "lbnn_depthwise_3x3")
 
+_STRUCTURED = _both("lbnn_conv2d_rank1", "lbnn_conv2d_1x1_rank1", "lbnn_conv2d_3x3_rank1")
+
 ROWS: Mapping[str, Row] = {
     "linear": Row("lbnn_linear.h", _both("lbnn_linear"), _linear),
+    "linear_rank1": Row("lbnn_rank1.h", _both("lbnn_linear_rank1"), emit_linear_rank1),
     "conv": Row("lbnn_conv.h", _CONVOLUTIONS, _conv),
+    "conv_transposed": Row("lbnn_conv_transposed.h", _both("lbnn_conv_transposed"), emit_conv_transposed),
+    "conv_rank1": Row("lbnn_conv_rank1.h", _STRUCTURED, emit_conv_rank1),
     "avg_pool": Row("lbnn_pool.h", _both("lbnn_avg_pool", "lbnn_avg_pool_2x2"), _avg_pool),
     "max_pool": Row("lbnn_maxpool.h", _both("lbnn_max_pool", "lbnn_max_pool_2x2"), _max_pool),
     "avg_pool_correlated": Row("lbnn_pool_correlated.h", ("lbnn_avg_pool_correlated",), _avg_pool_correlated),
@@ -293,7 +282,10 @@ ROWS: Mapping[str, Row] = {
     "leaky_relu_clamped": Row("lbnn_activation.h", ("lbnn_leaky_relu_clamped",), _pointwise),
     "abs": Row("lbnn_activation.h", _both("lbnn_abs"), _pointwise),
     "piecewise": Row("lbnn_piecewise.h", _both("lbnn_piecewise"), emit_piecewise),
+    "elu": Row("lbnn_elu.h", _both("lbnn_elu"), _pointwise),
+    "hardswish": Row("lbnn_hardswish.h", _both("lbnn_hardswish"), _pointwise),
     "smooth": Row("lbnn_smooth.h", _both("lbnn_smooth"), _smooth),
+    "tabulated": Row("lbnn_tabulated.h", _both("lbnn_tabulated"), emit_tabulated),
     "affine": Row("lbnn_pointwise.h", _both("lbnn_affine"), _affine),
     "add": Row("lbnn_pointwise.h", tuple(_SUMS.values()), _sum),
     "multiply": Row("lbnn_product.h", ("lbnn_multiply", "lbnn_multiply_known", "lbnn_multiply_point"), _product),
@@ -306,43 +298,7 @@ ROWS: Mapping[str, Row] = {
     "constant": Row("lbnn_pointwise.h", (), _constant),
     "variance_head": Row("lbnn_pointwise.h", _both("lbnn_variance_head"), _variance_head),
 }
-"""The C facts of every operator, by the name of its general form."""
+"""The C facts of every operator, by the name of its general form; _rank1 where its weights have factors."""
 
 SMALL_SUMS = Row("lbnn_conv_small.h", ("lbnn_conv2d_small", "lbnn_lift"), _small)
 """Convolutions and linear layers that share one small kernel."""
-
-
-def _gaussian(node: Node, key: str) -> Moments[Any]:
-    param = node.params[key]
-    assert isinstance(param, Moments)
-    return param
-
-
-def _bias(node: Node) -> Moments[Any]:
-    """One entry for each output: a bias may be a single number for all."""
-    bias, outputs = _gaussian(node, "bias"), len(_gaussian(node, "weight").mean)
-    return Moments(np.broadcast_to(bias.mean, (outputs,)), np.broadcast_to(bias.var, (outputs,)))
-
-
-def _packed(node: Node, weight: Moments[Any], bias: Moments[Any], groups: int = 1, pad: int = PAD) -> Floats:
-    what = f"layer {names.identifier(node.name, 'layer')}"
-    weight_mean, weight_var, bias_mean, bias_var = (literals.float32(part, what) for part in (*weight, *bias))
-    return pack_weights(weight_mean, weight_var, bias_mean, bias_var, groups, pad)
-
-
-def _packed_lines(weight: Moments[Any], groups: int = 1) -> Lines:
-    """A line for each packed row: the means of a block of outputs and their variances."""
-    outputs, rows = len(weight.mean) // groups, 1 + weight.mean[0].size
-    widths = [2 * min(PACK, outputs - start) for start in range(0, outputs, PACK)]
-    return tuple((width * rows, width) for width in widths) * groups
-
-
-def _two(values: Any, missing: Any) -> tuple[Any, Any]:
-    """(height, width); one axis alone is the width."""
-    height, width = values if len(values) == 2 else (missing, *values)
-    return height, width
-
-
-def _planes(shape: Shape) -> tuple[int, int, int]:
-    """(channels, height, width)."""
-    return (shape[0], *_two(shape[1:], 1))

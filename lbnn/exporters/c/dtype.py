@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lbnn.base.arrays import AnyArray
+from lbnn.exporters.c.pack import PackedLayer, pack_floats
 from lbnn.exporters.options import DTYPES
+from lbnn.graph import Graph
 
 if TYPE_CHECKING:
-    from lbnn.exporters.c.program import Row
+    from lbnn.exporters.c.program import Call, Emission, Row
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,10 @@ class DType:
     the float64 reference that passes, or 0 where results must equal those of an integer reference bit for bit.
     `store(values, what)` rounds numbers to what C computes with, `lines(values, width)` writes them as C text. `rows`
     has the C facts of each operator in its general form; `small_sums` those of layers that share one small kernel
-    (--optimize size).
+    (--optimize size). `pack(weight, bias, groups, pad, what)` gives the constant array of a layer, `round(graph)` the
+    graph with weights that it holds; `half`: they are half floats. Of an integer arithmetic `mean_bits` are those of a
+    weight's mean, `study(graph)` gives what its emitters ask, `scratch(graph, study)` the elements that a layer needs
+    beside its values, `close(emission)` what is called behind all layers.
     """
 
     name: str
@@ -40,10 +45,23 @@ class DType:
     lines: Callable[[AnyArray, int], list[str]]
     rows: Mapping[str, Row]
     small_sums: Row
+    pack: Callable[..., PackedLayer] = pack_floats
+    round: Callable[[Graph], Graph] = lambda graph: graph
+    half: bool = False
+    mean_bits: int = 0
+    study: Callable[[Graph], Any] = lambda graph: None
+    scratch: Callable[[Graph, Any], dict[str, int]] = lambda graph, facts: {}
+    close: Callable[[Emission], list[Call]] = lambda emission: []
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether everything is computed in integers."""
+        return self.mean_bits > 0
 
 
-def find_dtype(name: str) -> DType:
-    """The arithmetic called `name`, one of DTYPES."""
+def find_dtype(name: str, half: bool = False) -> DType:
+    """The arithmetic called `name`, one of DTYPES; `half`: with weights in half floats."""
     assert name in DTYPES, name
-    found: DType = getattr(import_module(f"lbnn.exporters.c.dtypes.{name}"), f"{name.upper()}_DTYPE")
+    module, prefix = ("halves", "HALF") if half else (f"dtypes.{name}", name.upper())
+    found: DType = getattr(import_module(f"lbnn.exporters.c.{module}"), f"{prefix}_DTYPE")
     return found

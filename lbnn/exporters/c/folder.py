@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-
 from lbnn.base import resources
 from lbnn.base.files import fill_folder, write_folder
 from lbnn.base.templates import render
@@ -73,9 +71,9 @@ def _source_weights(data: ModelView, program: Program) -> Files:
 
 
 def _binary_weights(data: ModelView, program: Program) -> Files:
-    arrays = [np.empty(0, program.dtype.weight), *(array.values for array in program.weights)]
+    arrays = [array.values.astype(array.values.dtype.newbyteorder("<")).tobytes() for array in program.weights]
     return {
         f"{data.name}_weights.h": render("c/weights_binary.h.j2", model=data),
         f"{data.name}_weights.S": render("c/weights.S.j2", model=data),
-        f"{data.name}_weights.bin": np.concatenate(arrays).astype(program.dtype.weight).tobytes(),
+        f"{data.name}_weights.bin": b"".join(arrays),
     }

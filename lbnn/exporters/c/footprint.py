@@ -6,16 +6,20 @@ import json
 from dataclasses import asdict, dataclass
 from math import prod
 
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
+from lbnn.exporters.c.half_footprint import HALF_KERNELS
+from lbnn.exporters.c.int_footprint import INTEGER_CALLEES, INTEGER_CHECKS, INTEGER_KERNELS, ROOT_BYTES, SOFT_BYTES
 from lbnn.exporters.c.program import Program
 from lbnn.exporters.c.streams import PushProgram
 from lbnn.graph import Graph, Node
+from lbnn.ops import find
 
 # Bytes of code and of stack of each kernel: the most over Cortex-M0, M3, M4, M7 and M33 with gcc -O2 and -Os, with and
 # without LBNN_OPTIMIZE_SIZE, but without the compiler's routines for float on cores that have no floating-point unit.
 # tools/bench/measure_kernels.py prints it.
 KERNELS: dict[str, tuple[int, int]] = {
-    "lbnn_abs": (576, 72),
+    "lbnn_abs": (712, 88),
     "lbnn_abs_point": (46, 24),
     "lbnn_add": (92, 48),
     "lbnn_add_points": (44, 32),
@@ -24,62 +28,81 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_avg_pool": (584, 176),
     "lbnn_avg_pool_2x2": (248, 104),
     "lbnn_avg_pool_2x2_point": (224, 88),
-    "lbnn_avg_pool_correlated": (1102, 184),
+    "lbnn_avg_pool_correlated": (1248, 192),
     "lbnn_avg_pool_point": (562, 168),
     "lbnn_concat": (72, 52),
-    "lbnn_conv2d": (2708, 408),
+    "lbnn_conv2d": (2732, 408),
     "lbnn_conv2d_1x1": (1428, 392),
-    "lbnn_conv2d_1x1_point": (1240, 384),
-    "lbnn_conv2d_3x3": (2856, 392),
-    "lbnn_conv2d_3x3_point": (2212, 384),
-    "lbnn_conv2d_point": (2348, 408),
+    "lbnn_conv2d_1x1_point": (1236, 384),
+    "lbnn_conv2d_1x1_rank1": (2384, 432),
+    "lbnn_conv2d_1x1_rank1_point": (2206, 424),
+    "lbnn_conv2d_3x3": (2864, 392),
+    "lbnn_conv2d_3x3_point": (2192, 384),
+    "lbnn_conv2d_3x3_rank1": (3360, 432),
+    "lbnn_conv2d_3x3_rank1_point": (2764, 424),
+    "lbnn_conv2d_point": (2328, 408),
+    "lbnn_conv2d_rank1": (3470, 456),
+    "lbnn_conv2d_rank1_point": (3120, 456),
     "lbnn_conv2d_small": (1352, 328),
+    "lbnn_conv_transposed": (3092, 504),
+    "lbnn_conv_transposed_point": (2820, 504),
     "lbnn_copy": (26, 12),
-    "lbnn_depthwise_3x3": (1402, 392),
+    "lbnn_depthwise_3x3": (1400, 392),
     "lbnn_depthwise_3x3_point": (1032, 384),
     "lbnn_dropout": (88, 40),
     "lbnn_dropout_point": (60, 32),
     "lbnn_due": (54, 32),
+    "lbnn_elu": (3904, 128),
+    "lbnn_elu_point": (396, 64),
     "lbnn_emit": (152, 44),
+    "lbnn_hardswish": (3848, 136),
+    "lbnn_hardswish_point": (112, 40),
     "lbnn_is_finite": (46, 20),
     "lbnn_is_variance": (50, 20),
     "lbnn_largest": (56, 24),
-    "lbnn_leaky_relu": (656, 88),
-    "lbnn_leaky_relu_clamped": (856, 96),
+    "lbnn_leaky_relu": (792, 104),
+    "lbnn_leaky_relu_clamped": (986, 112),
     "lbnn_leaky_relu_point": (56, 32),
     "lbnn_lift": (18, 8),
     "lbnn_linear": (1584, 184),
     "lbnn_linear_point": (1252, 168),
-    "lbnn_max_pool": (1396, 488),
-    "lbnn_max_pool_2x2": (2204, 496),
+    "lbnn_linear_rank1": (1676, 176),
+    "lbnn_linear_rank1_point": (1300, 168),
+    "lbnn_max_pool": (1524, 496),
+    "lbnn_max_pool_2x2": (2352, 512),
     "lbnn_max_pool_2x2_point": (358, 112),
     "lbnn_max_pool_point": (420, 128),
     "lbnn_multiply": (228, 152),
     "lbnn_multiply_known": (180, 152),
     "lbnn_multiply_point": (144, 72),
     "lbnn_pad": (156, 48),
-    "lbnn_piecewise": (3232, 320),
+    "lbnn_piecewise": (3300, 336),
     "lbnn_piecewise_point": (100, 40),
     "lbnn_ring_mean": (154, 48),
     "lbnn_ring_put": (92, 40),
     "lbnn_ring_read": (126, 48),
-    "lbnn_ring_sum": (204, 56),
+    "lbnn_ring_sum": (356, 72),
     "lbnn_ring_take": (192, 64),
     "lbnn_shift": (80, 40),
-    "lbnn_sigmoid": (1404, 128),
-    "lbnn_smooth": (4128, 240),
+    "lbnn_sigmoid": (1472, 128),
+    "lbnn_smooth": (4276, 248),
     "lbnn_smooth_point": (1228, 80),
-    "lbnn_softmax": (3832, 248),
-    "lbnn_softmax_fast": (1348, 72),
+    "lbnn_softmax": (3840, 248),
+    "lbnn_softmax_fast": (1496, 80),
     "lbnn_status_message": (28, 0),
+    "lbnn_tabulated": (3876, 208),
+    "lbnn_tabulated_point": (404, 80),
     "lbnn_upsample": (216, 64),
     "lbnn_variance_head": (420, 64),
     "lbnn_variance_head_point": (400, 64),
 }
 # _predict itself, or _classify, which calls it, and what each call in it adds.
 PREDICT_CODE, PREDICT_STACK, CALL_CODE = 96, 64, 32
+MEASURED = KERNELS | INTEGER_KERNELS
+TABLE_BYTES = {"lbnn_int_narrow": ROOT_BYTES, "lbnn_int_softplus": SOFT_BYTES}
 CHECKS = ("lbnn_is_finite", "lbnn_is_variance", "lbnn_emit", "lbnn_copy")
 GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48, "lbnn_max_pool_shape": 52}
+GEOMETRY_BYTES["lbnn_int_layer"] = 56
 _OF_STREAMS = ("state_bytes", "push_work_bytes", "push_macs")
 
 
@@ -119,17 +142,31 @@ class Footprint:
 
 def footprint(program: Program) -> Footprint:
     """Of the generated source, without the self-test."""
-    kernels, push = [*CHECKS, *program.kernels], program.push
+    kernels, push = _called(program), program.push
+    measured = MEASURED | HALF_KERNELS if program.dtype.half else MEASURED
     functions = (1 if program.graph.head is None else 2) * (1 if push is None else 2)
     geometry = sum(GEOMETRY_BYTES[shape.kind] for shape in program.geometries)
+    tables = sum(TABLE_BYTES.get(name, 0) for name in set(kernels))
+    code = sum(measured[name][0] for name in set(kernels)) + tables
     return Footprint(
-        weight_bytes=program.dtype.weight.itemsize * program.weight_len + geometry,
-        code_bytes=functions * PREDICT_CODE + CALL_CODE * len(kernels) + sum(KERNELS[name][0] for name in set(kernels)),
+        weight_bytes=program.weight_bytes + geometry,
+        code_bytes=functions * PREDICT_CODE + CALL_CODE * len(kernels) + code,
         work_bytes=program.dtype.element.itemsize * program.work_len,
-        stack_bytes=functions * PREDICT_STACK + max(KERNELS[name][1] for name in kernels),
+        stack_bytes=functions * PREDICT_STACK + max(measured[name][1] for name in kernels) + _scales(program),
         macs=sum(macs(node, program.graph) for node in program.graph.nodes),
         **({} if push is None else _of_push(push)),
     )
+
+
+def _called(program: Program) -> list[str]:
+    """The kernels of every call, with those that kernels call."""
+    called = [*(INTEGER_CHECKS if program.dtype.is_integer else CHECKS), *program.kernels]
+    return [*called, *(inner for name in called for inner in INTEGER_CALLEES.get(name, ()))]
+
+
+def _scales(program: Program) -> int:
+    """The exponents of all values."""
+    return 8 * (2 + len(program.graph.nodes)) + PREDICT_STACK if program.dtype.is_integer else 0
 
 
 def _of_push(push: PushProgram) -> dict[str, int]:
@@ -144,6 +181,8 @@ def _of_push(push: PushProgram) -> dict[str, int]:
 def macs(node: Node, graph: Graph) -> int:
     """Multiplications of the plain network; the moments take three to five times as many."""
     weight = node.params.get("weight")
-    if not isinstance(weight, Moments):
+    if not isinstance(weight, (Moments, Factored)):
         return 0
+    if find(node.op).general == "conv_transposed":  # every element of the input meets the taps of its channel
+        return int(prod(graph.values[node.inputs[0]].shape) * prod(weight.mean.shape[1:]))
     return int(prod(graph.values[node.name].shape) * prod(weight.mean.shape[1:]))

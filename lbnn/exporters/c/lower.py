@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from lbnn.base.errors import LbnnError
 from lbnn.exporters.c import names
-from lbnn.exporters.c.calls import small_layers, small_scratch
-from lbnn.exporters.c.dtype import find_dtype
+from lbnn.exporters.c.calls import layer_scratch, small_layers
+from lbnn.exporters.c.dtype import DType, find_dtype
 from lbnn.exporters.c.program import Emission, Program
 from lbnn.exporters.c.streams import add_push, positive_zeros
 from lbnn.exporters.options import COptions
@@ -18,11 +19,22 @@ def lower(model: Model, options: COptions) -> Program:
     """What `inspect` shows, the templates print and devices run."""
     graph = _with_variance(prepare(model.graph, options.input_variance))
     graph = positive_zeros(graph) if options.stream else graph
+    dtype = find_dtype(options.dtype, options.half)
+    graph = dtype.round(graph)
     name = names.identifier(options.name if options.name is not None else model.name)
+    if dtype.is_integer:
+        return _lower_integers(name, graph, dtype)
     small = small_layers(graph) if options.optimize == "size" else {}
-    planned = plan(graph, small_scratch(graph, small))
-    program = Emission(name, graph, planned, find_dtype(options.dtype), small).finish()
+    planned = plan(graph, layer_scratch(graph, small))
+    program = Emission(name, graph, planned, dtype, small).finish()
     return add_push(program, options.hop, small) if options.stream else program
+
+
+def _lower_integers(name: str, graph: Graph, dtype: DType) -> Program:
+    if graph.head is not None:
+        raise LbnnError(f"a {graph.head} head has no kernel in {dtype.name}; export with --dtype float32")
+    planned = plan(graph, dtype.scratch(graph, dtype.study(graph)))
+    return Emission(name, graph, planned, dtype, {}).finish()
 
 
 def _with_variance(graph: Graph) -> Graph:

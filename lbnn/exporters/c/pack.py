@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from lbnn.base.arrays import Floats
+from lbnn.base.arrays import AnyArray, Floats
+from lbnn.base.moments import Moments
+from lbnn.exporters.c import literals
 
 PACK = 8
 """Outputs that share a row of packed weights; LBNN_PACK in lbnn_sums.h."""
 
 PAD = PACK - 1
 """Unused floats at the end of a packed layer."""
+
+
+class PackedLayer(NamedTuple):
+    """The numbers of a layer, and how they stand in lines: (numbers in all, numbers a line) for each block of lines."""
+
+    values: AnyArray
+    lines: tuple[tuple[int, int], ...]
+
+
+def pack_floats(weight: Moments[Any], bias: Moments[Any], groups: int, pad: int, what: str) -> PackedLayer:
+    """A layer as floats, a line for each packed row; `what` is the layer in an error."""
+    weight_mean, weight_var, bias_mean, bias_var = (literals.float32(part, what) for part in (*weight, *bias))
+    rows = 1 + weight.mean[0].size
+    widths = [2 * (block.stop - block.start) for block in packed_blocks(len(weight.mean), groups)]
+    packed = pack_weights(weight_mean, weight_var, bias_mean, bias_var, groups, pad)
+    return PackedLayer(packed, tuple((width * rows, width) for width in widths))
 
 
 def pack_weights(
@@ -29,7 +49,7 @@ def pack_weights(
     """
     mean = _with_bias(weight_mean, bias_mean)
     var = _with_bias(weight_var, bias_var)
-    blocks = [np.concatenate([mean[rows], var[rows]]).T.reshape(-1) for rows in _blocks(len(mean), groups)]
+    blocks = [np.concatenate([mean[rows], var[rows]]).T.reshape(-1) for rows in packed_blocks(len(mean), groups)]
     return np.concatenate([*blocks, np.zeros(pad, np.float32)])
 
 
@@ -50,7 +70,7 @@ def _with_bias(weight: Floats, bias: Floats | None) -> Floats:
     return np.concatenate([first[:, None], rows], axis=1)
 
 
-def _blocks(out_len: int, groups: int) -> list[slice]:
+def packed_blocks(out_len: int, groups: int) -> list[slice]:
     """Rows of each block: at most PACK, never across a group."""
     step = out_len // groups
     return [

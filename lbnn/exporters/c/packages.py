@@ -14,10 +14,10 @@ _HOST_ONLY = ("example_main.c", "CMakeLists.txt")
 
 def arduino(data: ModelView, files: Files) -> Files:
     """A library: sources in src/, a sketch under examples/."""
-    sketch = f"{data.name}_example"
+    sketch, template = f"{data.name}_example", "stream" if data.stream else "example"
     return {
         "library.properties": render("c/arduino/library.properties.j2", model=data),
-        f"examples/{sketch}/{sketch}.ino": render("c/arduino/example.ino.j2", model=data),
+        f"examples/{sketch}/{sketch}.ino": render(f"c/arduino/{template}.ino.j2", model=data),
         **_sources(files, "src"),
     }
 

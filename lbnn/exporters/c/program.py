@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lbnn import ops
 from lbnn.base.arrays import AnyArray
 from lbnn.base.errors import LbnnError
+from lbnn.base.factored import Factored
 from lbnn.device.generated import GeneratedModel
 from lbnn.exporters.c import names
 from lbnn.exporters.c.dtype import DType
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 # Suffixes of the model's own functions and arrays: no layer may take them.
 TAKEN = (
     *("predict", "classify", "decision", "selftest", "weights", "input", "input_variance", "mean", "variance"),
-    *("reset", "push", "push_classify", "state", "replay", "replay_classify", "sample"),
+    *("work", "predict_q", "run", "reset", "push", "push_classify", "state", "replay", "replay_classify", "sample"),
 )
 
 LONGEST_STEP = 144
@@ -59,7 +60,7 @@ class Geometry:
 
     kind: str
     name: str
-    members: tuple[int, ...]
+    members: tuple[int | str, ...]
     largest: int
 
 
@@ -99,6 +100,7 @@ class Program:
     geometries: tuple[Geometry, ...]
     headers: tuple[str, ...]
     result: tuple[str, str]
+    closing: tuple[Call, ...] = ()  # behind all layers
     push: PushProgram | None = None  # of a stream: what one sample does
 
     @property
@@ -121,6 +123,11 @@ class Program:
         return length if self.push is None else max(length, self.push.replay_len)
 
     @property
+    def weight_bytes(self) -> int:
+        """Bytes of all constant arrays."""
+        return sum(int(array.values.nbytes) for array in self.weights)
+
+    @property
     def weight_len(self) -> int:
         """Numbers in all constant arrays."""
         return sum(int(array.values.size) for array in self.weights)
@@ -134,7 +141,9 @@ class Program:
     @property
     def kernels(self) -> tuple[str, ...]:
         """The kernel of each call, in order; those of the head last."""
-        layers = tuple(call.kernel for layer in self.layers for call in layer.calls)
+        layers = tuple(
+            call.kernel for calls in (*(layer.calls for layer in self.layers), self.closing) for call in calls
+        )
         pushed = () if self.push is None else self.push.kernels
         return (*layers, *head_kernels(self.graph.head), *pushed)
 
@@ -159,14 +168,16 @@ class Emission:
         self.layers = names.identifiers((node.name for node in graph.nodes), "layer", TAKEN)
         self.weights: list[Weights] = []
         self.geometries: list[Geometry] = []
+        self.facts = dtype.study(graph)
         self.headers = [dtype.base_header, *([] if graph.head is None else [HEAD_HEADER])]
 
     def finish(self) -> Program:
         """Emits every node."""
         layers = tuple(self._layer(node) for node in self.graph.nodes)
+        closing = tuple(self.dtype.close(self))
         result = (self.at(self.graph.output, MEAN), self.at(self.graph.output, VAR))
         data = (tuple(self.weights), tuple(self.geometries), tuple(self.headers))
-        return Program(self.name, self.graph, self.plan, self.dtype, layers, *data, result)
+        return Program(self.name, self.graph, self.plan, self.dtype, layers, *data, result, closing)
 
     def _layer(self, node: Node) -> LayerCalls:
         row = self.dtype.small_sums if node.name in self.small else find_row(self.dtype, node)
@@ -196,9 +207,9 @@ class Emission:
         """A pointer to an array, `ahead` elements behind its start."""
         return self._pointer(self.plan.places[name, part], ahead)
 
-    def scratch(self, name: str) -> str:
-        """A pointer to the memory that a node has beside its values."""
-        return self._pointer(self.plan.scratch[name])
+    def scratch(self, name: str, ahead: int = 0) -> str:
+        """A pointer to the memory that a node has beside its values, `ahead` elements behind its start."""
+        return self._pointer(self.plan.scratch[name], ahead)
 
     def arrays(self, name: str) -> list[str]:
         """Pointers to all arrays of a value."""
@@ -247,10 +258,19 @@ def call(kernel: str, *arguments: Any, times: int = 1) -> Call:
     return Call(kernel, tuple(map(str, arguments)), times)
 
 
+def has_factors(node: Node) -> bool:
+    """Whether sums are shared by outputs; groups of one output each have nothing to share and take the full form."""
+    weight = node.params.get("weight")
+    return isinstance(weight, Factored) and (weight.groups == 1 or len(weight.row) > weight.groups)
+
+
 def find_row(dtype: DType, node: Node) -> Row:
     """The row of a node's operator."""
     general = ops.find(node.op).general
+    if has_factors(node) and f"{general}_rank1" in dtype.rows:
+        return dtype.rows[f"{general}_rank1"]
     if general not in dtype.rows:
         known = ", ".join(sorted(dtype.rows))
-        raise LbnnError(f"op {general!r} has no C kernel in {dtype.name}; export with --target onnx, or use {known}")
+        other = "--dtype float32" if dtype.is_integer else "--target onnx"
+        raise LbnnError(f"op {general!r} has no C kernel in {dtype.name}; export with {other}, or use {known}")
     return dtype.rows[general]

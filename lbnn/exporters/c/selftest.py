@@ -10,8 +10,10 @@ import numpy as np
 
 from lbnn import ops
 from lbnn.base.errors import LbnnError
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph
+from lbnn.graph.ints.reference import predict_integers
 from lbnn.graph.reference import NUMPY, evaluate
 from lbnn.model.file import Model
 from lbnn.model.inputs import input_scale, usual_inputs
@@ -43,13 +45,12 @@ class Golden:
     result: Moments[Any]
     scales: tuple[float, ...]
     tolerance: float
+    reference: str = "float64"
 
 
 def golden(graph: Graph, model: Model, tolerance: float) -> Golden:
     """Vectors for the prepared graph of a model; one that magnifies rounding gets a larger tolerance than is given."""
-    scales = SCALES if prod(graph.input.shape) * len(SCALES) <= MOST_NUMBERS else (0.0, 1.0)
-    inputs = [_input(model, scale, number) for number, scale in enumerate(scales)]
-    mean, var = (np.stack([pair[part] for pair in inputs]) for part in (0, 1))
+    scales, inputs, mean, var = _drawn(graph, model)
     results = [_result(graph, *pair) for pair in inputs]
     rounded = _float32_result(graph, mean, var)
     kept = [number for number, result in enumerate(results) if result is not None and _is_finite(rounded, number)]
@@ -59,6 +60,25 @@ def golden(graph: Graph, model: Model, tolerance: float) -> Golden:
     result = Moments(np.stack([r.mean for r in chosen]), np.stack([r.var for r in chosen]))
     reached = _reachable(Moments(rounded.mean[kept], rounded.var[kept]), result, tolerance)
     return Golden(mean[kept], var[kept], result, tuple(scales[number] for number in kept), reached)
+
+
+def golden_integers(graph: Graph, model: Model, mean_bits: int) -> Golden:
+    """What must come out bit for bit; no vector is beyond float."""
+    scales, _, mean, var = _drawn(graph, model)
+    found = predict_integers(graph, mean_bits, mean, var if graph.input.random else None)
+    kept = np.flatnonzero(~found.saturated)
+    if not kept.size:
+        raise LbnnError(TOO_LARGE)
+    result = Moments(found.mean[kept], found.var[kept])
+    return Golden(mean[kept], var[kept], result, tuple(scales[number] for number in kept), 0.0, "integer")
+
+
+def _drawn(graph: Graph, model: Model) -> tuple[tuple[float, ...], list[tuple[Any, Any]], Any, Any]:
+    """Scales, and the inputs by themselves and as arrays of means and variances."""
+    scales = SCALES if prod(graph.input.shape) * len(SCALES) <= MOST_NUMBERS else (0.0, 1.0)
+    inputs = [_input(model, scale, number) for number, scale in enumerate(scales)]
+    mean, var = (np.stack([pair[part] for pair in inputs]) for part in (0, 1))
+    return scales, inputs, mean, var
 
 
 def _is_finite(result: Moments[Any], number: int) -> bool:
@@ -116,8 +136,8 @@ def _float32_result(graph: Graph, mean: Any, var: Any) -> Moments[Any]:
 
 
 def _float32(value: Any) -> Any:
-    if isinstance(value, Moments):
-        return Moments(_float32(value.mean), _float32(value.var))
+    if isinstance(value, (Moments, Factored)):
+        return type(value)(*map(_float32, value))
     return np.asarray(value, dtype=np.float32)
 
 

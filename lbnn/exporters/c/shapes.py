@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, replace
+from typing import Any
+
+from lbnn.graph import Graph, Node
+from lbnn.ops import Shape
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,21 @@ class SmallConvShape(ConvShape):
 
 
 @dataclass(frozen=True)
-class PoolShape:
-    """lbnn_pool_shape of lbnn_pool.h, its members in the same order."""
+class TransposedShape(ConvShape):
+    """lbnn_conv_shape of a transposed convolution (lbnn_conv_transposed.h)."""
+
+    @property
+    def largest(self) -> int:
+        """The largest number that kernels compute from these alone: where the last tap lies, with a step beyond."""
+        height = self.padding_height + self.kernel_height * self.dilation_height + self.stride_height
+        width = self.padding_width + self.kernel_width * self.dilation_width + self.stride_width
+        members: tuple[int, ...] = astuple(self)
+        return max(*members, self.out_height + height, self.out_width + width)
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """The members that both shapes of pools begin with."""
 
     channels: int
     in_height: int
@@ -54,6 +71,12 @@ class PoolShape:
     stride_width: int
     padding_height: int
     padding_width: int
+
+
+@dataclass(frozen=True)
+class PoolShape(_Windows):
+    """lbnn_pool_shape of lbnn_pool.h, its members in the same order."""
+
     count_include_pad: int
 
     @property
@@ -66,20 +89,9 @@ class PoolShape:
 
 
 @dataclass(frozen=True)
-class MaxPoolShape:
+class MaxPoolShape(_Windows):
     """lbnn_max_pool_shape of lbnn_maxpool.h, its members in the same order."""
 
-    channels: int
-    in_height: int
-    in_width: int
-    out_height: int
-    out_width: int
-    kernel_height: int
-    kernel_width: int
-    stride_height: int
-    stride_width: int
-    padding_height: int
-    padding_width: int
     dilation_height: int
     dilation_width: int
 
@@ -137,3 +149,34 @@ def _window(shape: ConvShape) -> tuple[int, ...]:
 def _pairs(shape: ConvShape) -> bool:
     """Output channels can be computed two at a time."""
     return shape.groups == 1 and shape.out_channels % 2 == 0
+
+
+def convolution_shape(node: Node, graph: Graph) -> ConvShape:
+    """The shape of a node's convolution; along one axis it has the height 1."""
+    pairs = zip(
+        *(two_axes(node.attrs[key], pad) for key, pad in (("stride", 1), ("padding", 0), ("dilation", 1))), strict=True
+    )
+    (stride_h, padding_h, dilation_h), (stride_w, padding_w, dilation_w) = pairs
+    return ConvShape(
+        *planes_of(graph.values[node.inputs[0]].shape),
+        *planes_of(graph.values[node.name].shape),
+        *two_axes(node.params["weight"].shape[2:], 1),
+        stride_h,
+        stride_w,
+        padding_h,
+        padding_w,
+        dilation_h,
+        dilation_w,
+        node.attrs["groups"],
+    )
+
+
+def two_axes(values: Any, missing: Any) -> tuple[Any, Any]:
+    """(height, width); one axis alone is the width."""
+    height, width = values if len(values) == 2 else (missing, *values)
+    return height, width
+
+
+def planes_of(shape: Shape) -> tuple[int, int, int]:
+    """(channels, height, width)."""
+    return (shape[0], *two_axes(shape[1:], 1))

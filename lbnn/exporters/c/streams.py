@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lbnn.base.moments import Moments
-from lbnn.exporters.c.calls import small_layers, small_scratch
+from lbnn.exporters.c.calls import layer_scratch, small_layers
 from lbnn.exporters.c.program import LONGEST_STEP, Call, Emission, LayerCalls, Program, call
 from lbnn.exporters.c.shapes import SmallConvShape
 from lbnn.graph import INPUT, Graph, Node
@@ -160,7 +160,7 @@ def _emission(
     whole = {name for name, ring in stream.rings.items() if ring.kind == "whole" and stream.restarts}
     given = {key: Place(STATE, at + 1) for key, at in places.items() if key[0] in whole}
     small = {name: shape for name, shape in small_layers(stream.graph).items() if name in chosen}
-    planned = plan(stream.graph, small_scratch(stream.graph, small), given)
+    planned = plan(stream.graph, layer_scratch(stream.graph, small), given)
     emission = PushEmission(program.name, stream.graph, planned, program.dtype, small)
     emission.layers |= {layer.node.name: layer.layer for layer in program.layers}
     emission.stream, emission.places = stream, places

@@ -20,14 +20,22 @@ from lbnn.exporters.c.around import (
 )
 from lbnn.exporters.c.dtype import DType
 from lbnn.exporters.c.program import Geometry, LayerCalls, Program, Weights
-from lbnn.exporters.c.selftest import Golden, golden
+from lbnn.exporters.c.selftest import Golden, golden, golden_integers
 from lbnn.exporters.c.stream_view import StreamView, stream_view
 from lbnn.exporters.options import COptions
+from lbnn.graph import INPUT
+from lbnn.graph.ints.study import root_of
 from lbnn.model.file import Model
 
 SMALLEST_INT_MAX = 32767
 """What C promises of `int`, and all that AVR has."""
+_WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+C_TYPES = {"float32": "float"} | {name: f"{name}_t" for name in _WHOLE}
+"""What C calls the numbers of an array."""
+
 MEMBERS = {
+    "lbnn_int_layer": "weights of 8 or 16 bits, sigmas, columns, rows; inputs, outputs; fold, bits of free; "
+    "exponents of columns, scale, spread, bias, noise",
     "lbnn_conv_shape": "in channels, height, width; out channels, height, width; "
     "kernel, stride, padding, dilation (height, width each); groups",
     "lbnn_conv_small_shape": "in channels of a group, height, width; out channels of a group, height, width; "
@@ -51,6 +59,7 @@ class ConstantView:
     """An array of weights as text; `offset` is its place in the binary file."""
 
     name: str
+    type: str
     length: int
     offset: int
     comment: str
@@ -91,10 +100,16 @@ class ModelView:
     sha256: str
     command: str
     abi: int
+    element: str
+    integer: bool
+    scales: int
+    result_scale: str
+    units: str
     input_variance: bool
     variance_argument: str
     may_overlap: str
     binary: bool
+    half: bool
     optimize_size: bool
     selftest_file: str
     input_shape: str
@@ -142,7 +157,7 @@ class ModelView:
 
 def view(program: Program, model: Model, options: COptions) -> ModelView:
     """The view of a program."""
-    name, single, vectors = program.name, options.single_file, golden(program.graph, model, program.dtype.tolerance)
+    name, single, vectors = program.name, options.single_file, _vectors(program, model)
     runtime = resources.with_dependencies(list(program.headers))
     return ModelView(
         name=name,
@@ -152,10 +167,12 @@ def view(program: Program, model: Model, options: COptions) -> ModelView:
         sha256=names.comment(model.sha256),
         command=names.comment(options.command),
         abi=resources.abi_version(),
+        **_integers(program),
         input_variance=options.input_variance,
         variance_argument="input_variance, " if options.input_variance else "",
         may_overlap=_OVERLAPS[options.input_variance],
-        binary=options.weights == "binary",
+        binary=options.binary,
+        half=program.dtype.half,
         optimize_size=options.optimize == "size",
         selftest_file=f"{name}.c" if single else f"{name}_selftest.c",
         **_lengths(program),
@@ -165,9 +182,9 @@ def view(program: Program, model: Model, options: COptions) -> ModelView:
         sources=tuple(f"{stem}.c" for stem in ((name,) if single else (name, f"{name}_selftest"))),
         inlined_base=resources.without_includes(resources.header("lbnn.h")).rstrip() if single else "",
         inlined_kernels=_inlined(runtime) if single else "",
-        constants=_constants(program, as_text=options.weights == "source"),
+        constants=_constants(program, as_text=not options.binary),
         geometries=_geometries(program.geometries),
-        lines=tuple(call_lines(program)),
+        lines=(*call_lines(program), *closing_lines(program)),
         result_mean=program.result[0],
         result_var=program.result[1],
         golden=_golden(vectors, program),
@@ -179,6 +196,13 @@ def view(program: Program, model: Model, options: COptions) -> ModelView:
     )
 
 
+def _vectors(program: Program, model: Model) -> Golden:
+    dtype = program.dtype
+    if dtype.is_integer:
+        return golden_integers(program.graph, model, dtype.mean_bits)
+    return golden(program.graph, model, dtype.tolerance)
+
+
 def _lengths(program: Program) -> dict[str, Any]:
     graph = program.graph
     return dict(
@@ -188,9 +212,21 @@ def _lengths(program: Program) -> dict[str, Any]:
         output_len=program.output_len,
         work_len=program.work_len,
         weight_len=program.weight_len,
-        weight_bytes=program.dtype.weight.itemsize * program.weight_len,
+        weight_bytes=program.weight_bytes,
         largest_int=program.largest_int,
         needs_wide_int=program.largest_int > SMALLEST_INT_MAX,
+    )
+
+
+def _integers(program: Program) -> dict[str, Any]:
+    """The type of work memory; of integers how many exponents there are, where those of the result stand, and units."""
+    values = [INPUT, *(node.name for node in program.graph.nodes)]
+    return dict(
+        element=C_TYPES[program.dtype.element.name],
+        integer=program.dtype.is_integer,
+        scales=len(values),
+        units=next((array.name for array in program.weights if array.name.endswith("_units")), "0"),
+        result_scale=f"scale[{values.index(root_of(program.graph, program.graph.output))}]",
     )
 
 
@@ -220,7 +256,8 @@ def _constants(program: Program, as_text: bool) -> tuple[ConstantView, ...]:
     for array in program.weights:
         text = _indented(_rows(array, program.dtype)) if as_text else ""
         comment = " ".join(part for part in _columns(layers[array.layer]) if part)
-        views.append(ConstantView(array.name, array.values.size, offset, comment, text))
+        kind = C_TYPES[array.values.dtype.name]
+        views.append(ConstantView(array.name, kind, array.values.size, offset, comment, text))
         offset += array.values.size
     return tuple(views)
 
@@ -241,6 +278,11 @@ def _geometries(geometries: tuple[Geometry, ...]) -> tuple[GeometryView, ...]:
         GeometryView(g.kind, g.name, MEMBERS[g.kind] if first[g.kind] == g.name else "", ", ".join(map(str, g.members)))
         for g in geometries
     )
+
+
+def closing_lines(program: Program) -> list[str]:
+    """Calls behind all layers."""
+    return [str(call) for call in program.closing]
 
 
 def call_lines(program: Program) -> list[str]:
@@ -274,7 +316,7 @@ def _golden(vectors: Golden, program: Program) -> GoldenView:
     scales = ", ".join(f"{scale:g}" for scale in vectors.scales)
     return GoldenView(
         count=len(vectors.scales),
-        description=f"Inputs of scale {scales}, and what the float64 reference gives for them.",
+        description=f"Inputs of scale {scales}, and what the {vectors.reference} reference gives for them.",
         tolerance=literals.scalar(vectors.tolerance),
         input=literals.nested(vectors.mean),
         input_variance=literals.nested(vectors.var),

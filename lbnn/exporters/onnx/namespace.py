@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from lbnn.base.arrays import Array
+from lbnn.exporters.onnx.rows import gather_rows
 from lbnn.exporters.onnx.symbols import BATCH, Extents, Recorder, Symbol, broadcast
+from lbnn.exporters.onnx.terms import TINY, Term, live_terms, lowest_sum
+from lbnn.exporters.onnx.transposed import transposed_attributes
 from lbnn.graph.reference import outer_product
-from lbnn.ops import AxisFactors, ConvGeometry, Shape, TailRow, Window
+from lbnn.ops import AxisFactors, ConvGeometry, Shape, TailRow, TransposedGeometry, Window
+from lbnn.ops.mills import mills_by_quadrature
 from lbnn.ops.tail import NARROW_FLOAT32, TAIL_NODES, TAIL_WEIGHTS
-
-TINY = 1e-30
-"""Far below the square root of the smallest float32: keeps 0/0 from arising and changes no other quotient."""
-
-Term = tuple[Symbol, Array]
+from lbnn.ops.tail_scaled import SCALED_FLOAT32, scaled_tail
 
 
 class OnnxNamespace:
@@ -33,34 +33,44 @@ class OnnxNamespace:
     def linear(self, bias: Any, *terms: Term) -> Symbol:
         """On vectors a chain of Gemm, each taking up the result of the one before; otherwise products and sums."""
         (x, weight), *_ = terms
-        out = Symbol(self.recorder, "", (*x.shape[:-1], len(weight)), low=_lowest(terms, bias))
+        out = Symbol(self.recorder, "", (*x.shape[:-1], len(weight)), low=lowest_sum(terms, bias))
         if len(x.shape) > 2:
-            products = [out.like(self._product("MatMul", x, weight.T, None)) for x, weight in _live(terms)]
+            products = [out.like(self._product("MatMul", x, weight.T, None)) for x, weight in live_terms(terms)]
             shifted: Symbol = sum(products[1:], start=products[0]) + bias
             return replace(shifted, low=out.low)
         so_far = self._vector(bias, len(weight))
-        for x, weight in _live(terms):
+        for x, weight in live_terms(terms):
             so_far = self._product("Gemm", x, weight, so_far, transB=1)
         return out.like(so_far or "")
 
     def conv(self, geometry: ConvGeometry, bias: Any, *terms: Term) -> Symbol:
         """Parallel convolutions, then a sum."""
         (x, weight), *_ = terms
-        kernel = weight.shape[2:]
-        attributes: dict[str, Any] = dict(
-            kernel_shape=list(kernel),
-            strides=list(geometry.stride),
-            pads=list(geometry.padding * 2),
-            dilations=list(geometry.dilation),
-            group=geometry.groups,
-        )
-        extents = zip(x.shape[2:], kernel, geometry.stride, geometry.padding, geometry.dilation, strict=True)
+        extents = zip(x.shape[2:], weight.shape[2:], geometry.stride, geometry.padding, geometry.dilation, strict=True)
         spatial = [(int(size) + 2 * pad - step * (k - 1) - 1) // jump + 1 for size, k, jump, pad, step in extents]
-        out = Symbol(self.recorder, "", (BATCH, len(weight), *spatial), low=_lowest(terms, bias))
-        biases = [self._vector(bias, len(weight)), *[None] * len(terms)]
+        pads = list(geometry.padding * 2)
+        return self._convolved("Conv", (len(weight), *spatial), geometry, bias, terms, pads=pads)
+
+    def conv_transposed(self, geometry: TransposedGeometry, bias: Any, *terms: Term) -> Symbol:
+        """The same of ConvTranspose."""
+        (x, weight), *_ = terms
+        shape = weight.shape[1] * geometry.groups, *geometry.sizes(tuple(map(int, x.shape[2:])), weight.shape[2:])
+        added, attributes = transposed_attributes(geometry)
+        if any(added):
+            terms = tuple((self.pad(x, tuple((0, more) for more in added)), weight) for x, weight in terms)
+        return self._convolved("ConvTranspose", shape, geometry, bias, terms, **attributes)
+
+    def _convolved(
+        self, op: str, shape: Shape, geometry: Any, bias: Any, terms: Sequence[Term], **attributes: Any
+    ) -> Symbol:
+        kernel, strides = list(terms[0][1].shape[2:]), list(geometry.stride)
+        attributes = {"kernel_shape": kernel, "strides": strides, **attributes}
+        attributes |= {"dilations": list(geometry.dilation), "group": geometry.groups}
+        out = Symbol(self.recorder, "", (BATCH, *shape), low=lowest_sum(terms, bias))
+        biases = [self._vector(bias, shape[0]), *[None] * len(terms)]
         convolved = [
-            out.like(self._product("Conv", x, weight, start, **attributes))
-            for (x, weight), start in zip(_live(terms), biases, strict=False)
+            out.like(self._product(op, x, weight, start, **attributes))
+            for (x, weight), start in zip(live_terms(terms), biases, strict=False)
         ]
         return replace(sum(convolved[1:], start=convolved[0]), low=out.low)
 
@@ -89,6 +99,9 @@ class OnnxNamespace:
 
     def window_max(self, x: Symbol, window: Window, dilation: Shape, outside: float) -> Symbol:
         """MaxPool, which knows what lies outside; a positive factor stays behind it."""
+        if any(d * (k - 1) >= int(n) for n, k, d in zip(x.shape[2:], window.kernel, dilation, strict=True)):
+            bare = replace(window, padding=((0, 0),) * len(dilation))  # not every runtime pads before it looks
+            return self.window_max(self.pad(x, window.padding, outside), bare, dilation, outside)
         before, after = zip(*window.padding, strict=True)
         source = Symbol(self.recorder, x.tensor(), x.shape) if x.factor <= 0.0 else x
         attributes: dict[str, Any] = dict(kernel_shape=list(window.kernel), strides=list(window.stride))
@@ -165,6 +178,10 @@ class OnnxNamespace:
         """Exponential."""
         return Symbol(self.recorder, self.recorder.node("Exp", [x.tensor()]), x.shape, low=0.0)
 
+    def expm1(self, x: Symbol) -> Symbol:
+        """e^x - 1 = (e^x + 1) tanh(x / 2)."""
+        return (self.exp(x) + 1.0) * self.tanh(x * 0.5)
+
     def log(self, x: Symbol) -> Symbol:
         """Logarithm."""
         return Symbol(self.recorder, self.recorder.node("Log", [x.tensor()]), x.shape)
@@ -176,8 +193,8 @@ class OnnxNamespace:
 
     def sum_last(self, x: Symbol) -> Symbol:
         """Sum along the last axis."""
-        axes = self.recorder.integers(-1)
-        return self._row(x, self.recorder.node("ReduceSum", [x.name, axes], keepdims=1))
+        name = self.recorder.node("ReduceSum", [x.name, self.recorder.integers(-1)], keepdims=1)
+        return Symbol(self.recorder, name, (*x.shape[:-1], 1), x.factor)
 
     def max_last(self, x: Symbol) -> Symbol:
         """Largest along the last axis."""
@@ -192,9 +209,6 @@ class OnnxNamespace:
         source, one = x.tensor(), self.recorder.integers(1)
         found, _ = self.recorder.split_node("TopK", [source, one], 2, axis=-1, largest=largest)
         return Symbol(self.recorder, found, (*x.shape[:-1], 1))
-
-    def _row(self, x: Symbol, name: str) -> Symbol:
-        return Symbol(self.recorder, name, (*x.shape[:-1], 1), x.factor)
 
     def drop_last(self, x: Symbol) -> Symbol:
         """Without the last axis."""
@@ -224,6 +238,10 @@ class OnnxNamespace:
         """Weighted sums along the last axis, by one MatMul."""
         name = self._product("MatMul", x, rows.T, None)
         return Symbol(self.recorder, name, (*x.shape[:-1], len(rows)))
+
+    def cells(self, x: Symbol, rows: Array) -> tuple[list[Symbol], Symbol]:
+        """A row for each element."""
+        return gather_rows(x, rows)
 
     def tanh(self, x: Symbol) -> Symbol:
         """Hyperbolic tangent."""
@@ -280,6 +298,14 @@ class OnnxNamespace:
         parts = self.recorder.split_node("Split", [table, ones], len(rows), axis=0)
         return [Symbol(self.recorder, part, (1, *shape)) for part in parts]
 
+    def scaled_tail(self, x: Symbol) -> tuple[Any, Any, Any]:
+        """By the fit for float32."""
+        return scaled_tail(self, x, SCALED_FLOAT32)
+
+    def mills(self, x: Symbol) -> Sequence[Symbol]:
+        """By exponentials and one MatMul."""
+        return mills_by_quadrature(self, x)
+
     def flatten(self, x: Symbol) -> Symbol:
         """One axis behind the batch axis."""
         if len(x.shape) == 2:
@@ -321,14 +347,3 @@ class OnnxNamespace:
         """x times a weight, which takes up x's factor, plus `start`."""
         operands = [x.name, self.recorder.constant(weight * x.factor)]
         return self.recorder.node(op, operands if start is None else [*operands, start], **attributes)
-
-
-def _live(terms: Sequence[Term]) -> list[Term]:
-    """The terms that are not zero times something; the first if all are."""
-    return [term for term in terms if term[0].factor != 0.0] or [terms[0]]
-
-
-def _lowest(terms: Sequence[Term], bias: Any) -> float:
-    """A lower bound of bias + sum of x * weight: known where no input and no weight is negative."""
-    known = all(x.low >= 0.0 and np.all(weight >= 0.0) for x, weight in terms)
-    return float(np.min(bias)) if known else -np.inf

@@ -9,6 +9,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from lbnn.base.errors import LbnnError
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.graph import INPUT, Graph, Node, Param
 
@@ -48,7 +49,7 @@ def plain_operator(node: Node) -> tuple[str, dict[str, Any]]:
 
 
 def _tensor(name: str, param: Param) -> Any:
-    values = param.mean if isinstance(param, Moments) else param
+    values = param.mean if isinstance(param, (Moments, Factored)) else param
     return numpy_helper.from_array(np.asarray(values, np.float32), name)
 
 

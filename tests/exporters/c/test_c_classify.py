@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import lbnn
+from gumbel import hard_rows, quadrature
 from lbnn import nn as bnn
 from lbnn.device.devices import run_model
 from lbnn.exporters.c import COptions, generate, lower
@@ -129,15 +130,21 @@ def test_a_model_without_a_head_has_no_classify():
     assert not any("classify" in text for name, text in generate(model, COptions(name="net")).items() if "net" in name)
 
 
-def test_ten_classes_take_at_most_60000_instructions_on_a_cortex_m4f(tmp_path):
+@pytest.mark.parametrize("standard", ["c99", "gnu99"])
+def test_ten_classes_take_at_most_60000_instructions_on_a_cortex_m4f(tmp_path, standard):
+    """With and without fused products, for rows of all kinds and of equal variances."""
     need("arm-none-eabi-gcc")
     logits = bnn.Sequential(bnn.Affine(torch.ones(10), torch.zeros(10)), bnn.SoftmaxHead())
     model, options = read_model(logits, (10,)), COptions(name="net", input_variance=True)
     written = write_program(lower(model, options), model, options, tmp_path / "c")
-    mean = np.random.default_rng(0).normal(size=(2, 10)).astype(np.float32)
-    var = np.stack([np.full(10, 2.0), np.full(10, 0.3)]).astype(np.float32)
-    flags = ("-O2", "-std=gnu99", "-fno-math-errno")
+    rng = np.random.default_rng(0)
+    rows = [*hard_rows(12, 10, 5), *((rng.normal(size=10), np.full(10, np.sqrt(v))) for v in (0.3, 0.5, 2, 5, 20, 400))]
+    mean, var = (np.array(part, np.float32) for part in zip(*((m, s**2) for m, s in rows), strict=True))
+    flags = ("-O2", f"-std={standard}", "-fno-math-errno")
     runs = [run_model("cortex-m4-gcc", replace(written, classifies=c), mean, var, flags=flags) for c in (True, False)]
     assert (runs[0].instructions - runs[1].instructions).max() <= 60_000
     want = lbnn.softmax_moments(lbnn.Moments(torch.from_numpy(mean), torch.from_numpy(var)))
     np.testing.assert_allclose(runs[0].mean, want.probability.numpy(), atol=2e-6)
+    assert np.abs(runs[0].mean.astype(np.float64).sum(axis=1) - 1.0).max() <= 1e-6
+    truth = [quadrature(m, np.sqrt(v)).probability for m, v in zip(mean, var, strict=True)]
+    assert np.abs(runs[0].mean - truth).max() <= 2e-3

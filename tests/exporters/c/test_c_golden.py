@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import lbnn
+from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.exporters.c import COptions, generate
 from lbnn.graph import INPUT, GraphBuilder
@@ -51,9 +52,28 @@ def cnn():
     return builder.finish(builder.add("head", "variance_head", [value]))
 
 
+def factored(groups, *shape):
+    index = np.arange(np.prod(shape[1:], dtype=int)).reshape(shape[1:])
+    column = np.broadcast_to((1 + index * 29 % 16) / 16.0, (groups, *shape[1:]))
+    return {"weight": Factored(gaussian(*shape).mean, gaussian(shape[0]).var, column), "bias": gaussian(shape[0])}
+
+
+def rank1():
+    """Groups that share factors, a 3x3 convolution, rows of a linear layer."""
+    builder = GraphBuilder("rank1", (2, 5, 4), random=True)
+    geometry = dict(stride=(1, 1), padding=(1, 1), dilation=(1, 1))
+    value = builder.add("groups", "conv", [INPUT], {**geometry, "groups": 2}, factored(2, 6, 1, 3, 2))
+    value = builder.add("act", "leaky_relu", [value], {"negative_slope": 0.1})
+    value = builder.add("conv", "conv", [value], {**geometry, "groups": 1}, factored(1, 2, 6, 3, 3))
+    value = builder.add("flatten", "flatten", [value])
+    return builder.finish(builder.add("out", "linear", [value], params=factored(1, 3, 50)))
+
+
 CASES = {
+    "rank1": (rank1, COptions()),
     "mlp": (mlp, COptions(command="lbnn export mlp.pt --target c")),
     "cnn": (cnn, COptions()),
+    "cnn_half": (cnn, COptions(weights="half")),
     "mlp_variance_binary": (mlp, COptions(input_variance=True, weights="binary")),
     "mlp_arduino": (mlp, COptions(package="arduino")),
     "mlp_platformio": (mlp, COptions(package="platformio")),

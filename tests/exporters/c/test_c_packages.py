@@ -3,10 +3,14 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
+import streams
 from c_models import STRICT, WARNINGS, export, run
-from lbnn.exporters.c import PACKAGES
+from lbnn.exporters.c import PACKAGES, COptions, export_c
+from lbnn.graph.passes import prepare
+from lbnn.graph.reference import predict
 from places import need
 
 ARDUINO_STUB = """#pragma once
@@ -82,6 +86,40 @@ def test_the_arduino_sketch_compiles_as_cpp(packages, tmp_path, variance):
     # The Arduino builder puts this include before the sketch.
     (tmp_path / "sketch.cpp").write_text(f'#include <Arduino.h>\n#include "{sketch}"\n')
     run("g++", "-std=c++11", *WARNINGS, f"-I{tmp_path}", f"-I{folder / 'src'}", "-c", "sketch.cpp", cwd=tmp_path)
+
+
+ARDUINO_MAIN = """
+#include <stdio.h>
+SerialStub Serial;
+void SerialStub::print(const char *text) { fputs(text, stdout); }
+void SerialStub::print(double value, int digits) { printf("%.*f", digits, value); }
+void SerialStub::println(const char *text) { puts(text); }
+void SerialStub::println(double value, int digits) { printf("%.*f\\n", digits, value); }
+void delay(unsigned long) {}
+int main() { setup(); for (int t = 0; t < 2 * NET_WINDOW; t++) { loop(); } return 0; }
+"""
+
+
+@pytest.mark.parametrize("name", ["tumbling", "causal_moments"])
+def test_the_sketch_of_a_stream_pushes_samples_and_prints_what_a_window_of_them_gives(tmp_path, name):
+    need("g++")
+    case = streams.CASES[name]
+    model, options = case.model(), COptions(name="net", package="arduino", stream=True, **dict(case.options))
+    folder = export_c(model, tmp_path / "library", options)
+    (tmp_path / "Arduino.h").write_text(ARDUINO_STUB.replace(") {}", ");").replace("begin(long);", "begin(long) {}"))
+    sketch = next(folder.glob("examples/*/*.ino"))
+    (tmp_path / "sketch.cpp").write_text(f'#include <Arduino.h>\n#include "{sketch}"\n{ARDUINO_MAIN}')
+    include, sources = f"-I{folder / 'src'}", sorted(folder.glob("src/*.c"))
+    run("gcc", *STRICT, include, "-c", *sources, cwd=tmp_path)
+    objects = [path.with_suffix(".o").name for path in sources]
+    run("g++", "-std=c++11", *WARNINGS, "-I.", include, "sketch.cpp", *objects, "-lm", "-o", "sketch", cwd=tmp_path)
+    first, *lines = run(tmp_path / "sketch").splitlines()
+    assert first == "self-test: ok" and "net_reset(state);" in sketch.read_text()
+    printed = np.array([list(map(float, line.split(" variance "))) for line in lines])
+    silence = np.zeros((1, case.shape[0], 2 * case.shape[1] if name in streams.COLUMNS else case.shape[1]))
+    want = predict(prepare(case.model(silence.shape[2]).graph, "input_variance" in case.options), silence)
+    rows = np.stack([np.asarray(part)[0].reshape(np.shape(part)[1], -1).T.reshape(-1) for part in want], 1)
+    np.testing.assert_allclose(printed, rows if name in streams.COLUMNS else np.tile(rows, (2, 1)), atol=2e-6)
 
 
 def test_a_platformio_library_is_described_in_json(packages):

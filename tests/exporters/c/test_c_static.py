@@ -10,6 +10,7 @@ from lbnn.base import resources
 from lbnn.device.cores import CORES
 from lbnn.device.stack import STACK_FLAGS, stack_bound
 from lbnn.exporters.c.footprint import KERNELS
+from lbnn.exporters.c.int_footprint import INTEGER_KERNELS
 from places import need
 
 # Functions that compilers call on their own, wherever they like.
@@ -93,4 +94,6 @@ def test_stack_and_code_stay_below_the_printed_bounds(device_objects, folders):
 def test_the_table_of_kernels_is_complete():
     headers = [path.name for path in resources.folder("c_runtime").glob("*.h")]
     names = [re.findall(r"^LBNN_KERNEL [\w *]*?(lbnn_\w+)\(", resources.header(h), re.MULTILINE) for h in headers]
-    assert {name for found in names for name in found} == set(KERNELS), "run tools/bench/measure_kernels.py"
+    assert {name for found in names for name in found} == {*KERNELS, *INTEGER_KERNELS}, (
+        "run tools/bench/measure_kernels.py"
+    )

@@ -164,7 +164,6 @@ def test_it_builds_without_a_warning_and_passes_its_self_test(folders, tmp_path,
 )
 def test_zig_compiles_it_for_64_and_32_bits_without_a_warning(folders, tmp_path, target):
     """Linking would build a C library first; the tests on emulated devices do that."""
-    pytest.importorskip("ziglang")
     run(*ZIG, "-target", target, *WARNINGS, "-c", folders["zoo", False] / "zoo.c", "-o", tmp_path / "zoo.o")
 
 

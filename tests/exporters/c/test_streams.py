@@ -11,12 +11,13 @@ import streams
 from c_models import STRICT, WARNINGS, generated, run
 from lbnn.base.errors import LbnnError
 from lbnn.device.compilers import SANITIZE_FLAGS
-from lbnn.device.devices import DEVICES, run_model
+from lbnn.device.devices import run_model
 from lbnn.exporters.c import COptions, footprint, lower
 from places import TESTS, need
 from streams import CASES, COLUMNS, MORE, Streamed, same, signal
+from tiny_net import need_device
 
-FEW = ("causal", "residual_moments", "sliding_2")
+FEW = ("causal", "residual_moments", "gated_moments", "sliding_2")
 BUILDS = {
     "gcc-O3-fused-vectors": ("gcc", "-O3", "-std=gnu99", "-march=native"),
     "gcc-O3-fused-scalars": ("gcc", "-O3", "-std=gnu99", "-march=native", "-DLBNN_NO_SIMD"),
@@ -49,11 +50,11 @@ def results(stream, state, samples):
     return [(number, out) for number, (status, out) in enumerate(statuses, 1) if status == 0]
 
 
-def check_stream(library, programs, name, seed=0):
+def check_stream(library, programs, name, seed=0, loudness=1.0):
     """Three windows' worth of samples against windows, at every position that has a result."""
     case, stream = CASES[name], Streamed(library, programs[name])
     channels, length = case.shape
-    samples = signal(np.random.default_rng(seed), stream.random, channels, 3 * length)
+    samples = np.float32(loudness) * signal(np.random.default_rng(seed), stream.random, channels, 3 * length)
     found, tick = results(stream, stream.state(), samples), stream.push_program.stream.result
     assert [number for number, _ in found] == list(range(tick.first, 3 * length + 1, tick.every))
     if name not in COLUMNS:
@@ -68,6 +69,11 @@ def check_stream(library, programs, name, seed=0):
 @pytest.mark.parametrize("name", CASES)
 def test_samples_pushed_one_at_a_time_give_the_bits_of_windows(everything, name):
     check_stream(*everything, name)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_zeros_of_silence_have_the_signs_of_windows(everything, name):
+    check_stream(*everything, name, loudness=0.0)
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -179,8 +185,7 @@ def test_a_result_beyond_float32_is_reported_and_the_stream_goes_on(everything):
 
 @pytest.mark.parametrize("device", ["cortex-m0", "cortex-m4"])
 def test_a_device_gives_the_bits_of_its_windows(tmp_path, device):
-    if DEVICES[device].missing():
-        pytest.skip(DEVICES[device].missing())
+    need_device(device)
     model = CASES["residual"].model()
     written = generated(model, tmp_path, name="residual", stream=True)
     inputs = signal(np.random.default_rng(9), False, 3, 48).reshape(2, -1)

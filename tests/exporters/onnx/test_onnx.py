@@ -16,6 +16,7 @@ from onnx.reference import ReferenceEvaluator
 import lbnn
 from lbnn import LbnnError, Moments, ops
 from lbnn import nn as bnn
+from lbnn.base.factored import Factored
 from lbnn.exporters.onnx import export_onnx, to_onnx
 from lbnn.exporters.options import OPSETS, OnnxOptions
 from lbnn.graph import Graph, GraphBuilder, rebuild
@@ -50,8 +51,8 @@ def assert_parity(got: Moments, want: Moments, tolerance: float = 1e-5) -> None:
 
 def rounded(value):
     """As the file stores it: float32, but in float64 for the reference."""
-    if isinstance(value, Moments):
-        return Moments(*map(rounded, value))
+    if isinstance(value, (Moments, Factored)):
+        return type(value)(*map(rounded, value))
     return np.asarray(value, np.float32).astype(np.float64)
 
 
@@ -242,3 +243,17 @@ def test_export_writes_one_file_and_keeps_an_existing_one(tmp_path: Path, input_
     with pytest.raises(LbnnError, match="--force"):
         export_onnx(model, out)
     export_onnx(model, out, force=True)
+
+
+@pytest.mark.parametrize("random", [True, False])
+@pytest.mark.parametrize("row", [0.0, 0.3])
+def test_factors_that_are_the_same_for_all_outputs_keep_as_many_outputs(row, random):
+    """A number that all elements are multiplied by is no node, and so gives nothing a shape."""
+    rng = np.random.default_rng(0)
+    weight = Factored(rounded(rng.normal(size=(3, 2, 2, 2))), rounded(np.full(3, row)), rounded(np.ones((1, 2, 2, 2))))
+    attrs = dict(stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1)
+    builder = GraphBuilder("one", (2, 3, 3), random=random)
+    params = {"weight": weight, "bias": Moments(np.zeros(()), np.zeros(()))}
+    graph = builder.finish(builder.add("op", "conv", ["input"], attrs, params))
+    mean, var = inputs_of(graph, 4, rng)
+    assert_parity(run(to_onnx(graph, SHA), mean, var), predict(graph, mean, var))

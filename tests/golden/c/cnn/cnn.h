@@ -26,6 +26,8 @@
 #define CNN_OUTPUT_LEN 2
 #define CNN_WORK_LEN 288 /* floats */
 
+typedef float cnn_work; /* an element of the work memory */
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -26,6 +26,8 @@
 #define MLP_OUTPUT_LEN 2
 #define MLP_WORK_LEN 24 /* floats */
 
+typedef float mlp_work; /* an element of the work memory */
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -1,0 +1,508 @@
+/* lbnn_int.h: moments in integers: numbers with a common exponent, square roots, leaky-ReLU, and the way from floats
+ * and back.
+ *
+ * A tensor has one exponent for its means and one for its variances, found as it is computed (docs/integers.md):
+ *
+ *     wide     int32_t mean[n], var[n]           E = mean 2^x,  V = var 2^y, y even   what a layer leaves
+ *     narrow   int32_t mean[n/2], sigma[n/2]     two mantissas of 16 bits a word      what a layer takes
+ *
+ *     lbnn_int_is_input(source, n)                                                whether all numbers are finite
+ *     lbnn_int_pack(source, mean, sigma, to, n, bits...)                          floats -> narrow
+ *     lbnn_int_standardize(source, factors, mean, sigma, to, n, bits...)          (x + t) s of floats -> narrow
+ *     lbnn_int_narrow(mean, var, from, out, sigma, to, n, bits..., table)         wide -> narrow, or its leaky-ReLU
+ *     lbnn_int_widen(e, sigma, from, mean, var, to, n)                            narrow -> wide
+ *     lbnn_int_emit(mean, var, from, units, out, out_var, n)                      wide -> floats
+ *     lbnn_int_emit_q(mean, var, from, units, out, exponent, out_var, ..., n)     wide -> mantissas and exponents
+ *
+ * Variances, sigmas and shared sums are rounded up, so that nothing positive becomes zero. No sum leaves 32 bits:
+ * the generator chooses bits of mantissas by the weights. Right shifts of negative numbers round down, as all
+ * compilers do that we know of.
+ */
+#ifndef LBNN_INT_H
+#define LBNN_INT_H
+
+#include "lbnn.h"
+
+/* The exponent of a tensor of zeros. */
+#define LBNN_INT_NONE (-1048576)
+
+/* The exponents of a tensor; those of a narrow one are of mean and sigma. Of a wide one also the largest |mean|, less 1
+ * below zero, and the largest variance. */
+typedef struct {
+    int32_t mean;
+    int32_t var;
+    int32_t largest;
+    int32_t widest;
+} lbnn_int_scale;
+
+/* Where an input is read from: floats, or mantissas if `q` is given; `var` and `q_var` where it has a variance. */
+typedef struct {
+    const float *mean;
+    const float *var;
+    const int32_t *q;
+    const int32_t *q_var;
+    lbnn_int_scale scale;
+} lbnn_int_source;
+
+/* 1/sqrt(x), x = 32/128 .. 128/128, in units of 2^-15. */
+static const uint16_t lbnn_int_roots[97] LBNN_UNUSED = {
+    65535, 64536, 63580, 62665, 61788, 60948, 60140, 59364, 58618, 57898, 57205, 56536,
+    55890, 55265, 54661, 54077, 53510, 52962, 52429, 51913, 51411, 50924, 50450, 49989,
+    49541, 49105, 48679, 48265, 47861, 47467, 47083, 46708, 46341, 45984, 45634, 45292,
+    44958, 44631, 44311, 43998, 43691, 43391, 43097, 42808, 42526, 42249, 41977, 41711,
+    41449, 41192, 40941, 40693, 40450, 40212, 39977, 39747, 39520, 39298, 39079, 38863,
+    38652, 38443, 38238, 38036, 37838, 37642, 37450, 37260, 37073, 36889, 36708, 36529,
+    36353, 36180, 36009, 35840, 35674, 35510, 35348, 35188, 35031, 34876, 34722, 34571,
+    34422, 34274, 34129, 33985, 33843, 33703, 33565, 33428, 33293, 33159, 33028, 32897,
+    32768
+};
+
+/* ---- steps ------------------------------------------------------------------------------------ */
+
+LBNN_INLINE int32_t lbnn_int_larger(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+LBNN_INLINE int32_t lbnn_int_smaller(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How far right what stands at exponent x moves to stand at top. */
+LBNN_INLINE int32_t lbnn_int_apart(int32_t top, int32_t x)
+{
+    return lbnn_int_smaller(top - x, 31);
+}
+
+/* x / 2^k rounded up, for x >= 0. */
+LBNN_INLINE int32_t lbnn_int_up(int32_t x, int32_t k)
+{
+    return ((x - 1) >> k) + 1;
+}
+
+/* x / 2^j / 2^k rounded up. */
+LBNN_INLINE int32_t lbnn_int_up_twice(int32_t x, int32_t j, int32_t k)
+{
+    return (((x - 1) >> j) >> k) + 1;
+}
+
+/* x / 2^k to nearest, for k >= 1. */
+LBNN_INLINE int32_t lbnn_int_near(int32_t x, int32_t k)
+{
+    return ((x >> (k - 1)) + 1) >> 1;
+}
+
+/* x m / 2^16 rounded down, m < 2^16; where a product has 32 bits alone, the halves of x apart. */
+LBNN_INLINE int32_t lbnn_int_times(int32_t x, uint32_t m)
+{
+#if defined(__ARM_ARCH_6M__)
+    const uint32_t low = (LBNN_AS(uint32_t, x) & 0xffffu) * m;
+    return (x >> 16) * LBNN_AS(int32_t, m) + LBNN_AS(int32_t, low >> 16);
+#else
+    return LBNN_AS(int32_t, (LBNN_AS(int64_t, x) * LBNN_AS(int64_t, m)) >> 16);
+#endif
+}
+
+/* The same for x >= 0. */
+LBNN_INLINE int32_t lbnn_int_share(int32_t x, int32_t m)
+{
+#if defined(__ARM_ARCH_6M__)
+    return lbnn_int_times(x, LBNN_AS(uint32_t, m));
+#else
+    return LBNN_AS(int32_t, (LBNN_AS(uint64_t, LBNN_AS(uint32_t, x)) * LBNN_AS(uint32_t, m)) >> 16);
+#endif
+}
+
+/* x m / 2^16 rounded up, for x >= 0. */
+LBNN_INLINE int32_t lbnn_int_times_up(int32_t x, uint32_t m)
+{
+    const uint32_t low = (LBNN_AS(uint32_t, x) & 0xffffu) * m + 0xffffu;
+    return (x >> 16) * LBNN_AS(int32_t, m) + LBNN_AS(int32_t, low >> 16);
+}
+
+/* How many bits x has. */
+LBNN_INLINE int32_t lbnn_int_bits(uint32_t x)
+{
+#if defined(__GNUC__) || defined(__clang__)
+    return x ? 32 - __builtin_clz(x) : 0;
+#else
+    int32_t n = 0;
+    for (; x; x >>= 1) {
+        n++;
+    }
+    return n;
+#endif
+}
+
+/* |x|, or |x| - 1 for x < 0. */
+LBNN_INLINE int32_t lbnn_int_size(int32_t x)
+{
+    return x ^ (x >> 31);
+}
+
+LBNN_INLINE int32_t lbnn_int_abs(int32_t x)
+{
+    return x < 0 ? -x : x;
+}
+
+/* The lower and the upper mantissa of a word, and a word of both. */
+LBNN_INLINE int32_t lbnn_int_first(int32_t word)
+{
+    return LBNN_AS(int16_t, LBNN_AS(uint32_t, word) & 0xffffu);
+}
+
+LBNN_INLINE int32_t lbnn_int_second(int32_t word)
+{
+    return word >> 16;
+}
+
+LBNN_INLINE int32_t lbnn_int_word(int32_t first, int32_t second)
+{
+    return LBNN_AS(int32_t, (LBNN_AS(uint32_t, first) & 0xffffu) | (LBNN_AS(uint32_t, second) << 16));
+}
+
+/* Puts mantissa i, in ascending order, into its word; the upper half of a last one stays 0. */
+LBNN_INLINE void lbnn_int_put(int32_t *words, int i, int32_t x)
+{
+    words[i >> 1] = i & 1 ? lbnn_int_word(words[i >> 1], x) : lbnn_int_word(x, 0);
+}
+
+LBNN_INLINE int32_t lbnn_int_get(const int32_t *words, int i)
+{
+    return i & 1 ? lbnn_int_second(words[i >> 1]) : lbnn_int_first(words[i >> 1]);
+}
+
+/* 1/sqrt(v) = inverse 2^(half - 30), sqrt(v) = sigma 2^-half within 2.5e-4, 0 < sigma <= 2^15, for 0 < v < 2^30. */
+typedef struct {
+    int32_t inverse;
+    int32_t sigma;
+    int32_t half;
+} lbnn_int_root;
+
+LBNN_INLINE lbnn_int_root lbnn_int_sqrt(int32_t v)
+{
+    lbnn_int_root r;
+    r.half = (30 - lbnn_int_bits(LBNN_AS(uint32_t, v))) >> 1;
+    const int32_t full = v << (2 * r.half);
+    const uint16_t *cell = lbnn_int_roots + (LBNN_AS(int32_t, LBNN_AS(uint32_t, full) >> 23) - 32);
+    const int32_t slope = LBNN_AS(int32_t, cell[0]) - LBNN_AS(int32_t, cell[1]);
+    r.inverse = LBNN_AS(int32_t, cell[0]) - ((slope * ((full >> 7) & 0xffff)) >> 16);
+    const uint32_t product = LBNN_AS(uint32_t, full >> 15) * LBNN_AS(uint32_t, r.inverse) + 32767u;
+    r.sigma = LBNN_AS(int32_t, product >> 15);
+    return r;
+}
+
+/* How far left variances below 2^30, of which the largest is given, move to have 29 or 30 bits; it is even. */
+LBNN_INLINE int32_t lbnn_int_lift(int32_t largest)
+{
+    return (30 - lbnn_int_bits(LBNN_AS(uint32_t, largest))) & ~1;
+}
+
+/* Begins to look for the largest numbers of a wide tensor, and looks at one more. */
+LBNN_INLINE void lbnn_int_look(lbnn_int_scale *to)
+{
+    to->largest = 0;
+    to->widest = 0;
+}
+
+LBNN_INLINE void lbnn_int_look_at(lbnn_int_scale *to, int32_t mean, int32_t var)
+{
+    to->largest = lbnn_int_larger(to->largest, lbnn_int_size(mean));
+    to->widest = lbnn_int_larger(to->widest, var);
+}
+
+/* ---- wide -> narrow, and leaky-ReLU ------------------------------------------------------------ */
+
+/* Beside a leaky-ReLU's tables of 65 numbers each (k I1, sqrt g for E >= 0, for E < 0) stand its slope and its shift. */
+#define LBNN_INT_TAIL 65
+
+/* The table between two of its numbers, part / 256 of the way. */
+LBNN_INLINE int32_t lbnn_int_between(const uint16_t *cell, int32_t part)
+{
+    const int32_t step = LBNN_AS(int32_t, cell[1]) - LBNN_AS(int32_t, cell[0]);
+    return LBNN_AS(int32_t, cell[0]) + ((step * part) >> 8);
+}
+
+/* z = p / 2^(move - half + 12) sigmas from the kink, in units of 2^-12, at most 4; 0 <= half <= 15. */
+LBNN_INLINE int32_t lbnn_int_distance(int32_t p, int32_t move, int32_t half)
+{
+    if (move >= 15) {
+        return lbnn_int_smaller((p >> lbnn_int_smaller(move - 15, 31)) >> (15 - half), 16384);
+    }
+    if (move >= half) {
+        return lbnn_int_smaller(p >> (move - half), 16384);
+    }
+    const int32_t left = lbnn_int_smaller(half - move, 14);
+    return p >= 16384 >> left ? 16384 : p << left;
+}
+
+/* Bits of the means to drop, so that what remains is below 2^mean_bits with half of the largest sigma and both roundings
+ * added, which a part of 2^(2 - mean_bits) makes room for; `half` is where that sigma's half ends, or negative. */
+LBNN_INLINE int32_t lbnn_int_drop(int32_t largest, int32_t half, int32_t mean_bits)
+{
+    if (half > 30) {
+        return half + 2 - mean_bits;
+    }
+    uint32_t top = LBNN_AS(uint32_t, largest) + (half >= 0 ? 1u << half : 0u);
+    top += (top >> (mean_bits - 2)) + 1u;
+    return lbnn_int_larger(lbnn_int_bits(top) - mean_bits, 1);
+}
+
+/* Without a table: E' = E, sigma' = sqrt(V). With the tables of a leaky-ReLU, z = |E| / sigma:
+ * E' = m E + k sigma I1(z),  sigma' = sigma sqrt(g(z)). May work in place. */
+LBNN_KERNEL void lbnn_int_narrow(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
+                                 int32_t *out, int32_t *sigma, lbnn_int_scale *to, int n,
+                                 int mean_bits, int sigma_bits, const uint16_t *table)
+{
+    const int32_t largest = from->largest;
+    const int32_t widest = from->widest;
+    const int32_t lift = lbnn_int_lift(widest);
+    const int32_t sigma_exponent = widest ? (from->var - lift) >> 1 : LBNN_INT_NONE;
+    const int32_t ahead = sigma_exponent - from->mean;
+    const int32_t drop = lbnn_int_drop(largest, table ? 14 + ahead : -1, mean_bits);
+    const int32_t move = lbnn_int_smaller(drop, 31);
+    const int32_t excess_move = lbnn_int_smaller(17 - ahead + drop, 31);
+    to->mean = from->mean + drop;
+    to->var = widest ? sigma_exponent + 15 - sigma_bits : LBNN_INT_NONE;
+    int32_t first = 0;
+    int32_t first_sigma = 0;
+    for (int i = 0; i < n; i++) {
+        const int32_t m = mean[i];
+        int32_t e = lbnn_int_near(m, move);
+        int32_t s = 0;
+        if (var[i] > 0) {
+            const lbnn_int_root r = lbnn_int_sqrt(var[i] << lift);
+            int32_t gain = 32768;
+            if (table) {
+                const int32_t z = lbnn_int_distance(lbnn_int_share(lbnn_int_abs(m), r.inverse), 2 + ahead, r.half);
+                const int32_t part = z >= 16384 ? 256 : z & 255;
+                const uint16_t *cell = table + (z >= 16384 ? LBNN_INT_TAIL - 2 : z >> 8);
+                const int32_t excess = (r.sigma * lbnn_int_between(cell, part)) >> r.half;
+                if (m < 0) {
+                    e = lbnn_int_near(e * LBNN_AS(int32_t, table[3 * LBNN_INT_TAIL]), table[3 * LBNN_INT_TAIL + 1]);
+                    cell += LBNN_INT_TAIL;
+                }
+                e += lbnn_int_near(excess, excess_move);
+                gain = lbnn_int_between(cell + LBNN_INT_TAIL, part);
+            }
+            s = lbnn_int_up_twice(r.sigma * gain, 30 - sigma_bits, r.half);
+        } else if (table && m < 0) {
+            e = lbnn_int_near(e * LBNN_AS(int32_t, table[3 * LBNN_INT_TAIL]), table[3 * LBNN_INT_TAIL + 1]);
+        }
+        if (i & 1) {
+            out[i >> 1] = lbnn_int_word(first, e);
+            sigma[i >> 1] = lbnn_int_word(first_sigma, s);
+        }
+        first = e;
+        first_sigma = s;
+    }
+    if (n & 1) {
+        out[n >> 1] = lbnn_int_word(first, 0);
+        sigma[n >> 1] = lbnn_int_word(first_sigma, 0);
+    }
+}
+
+/* E = e, V = sigma^2, exactly. May work in place: from the last to the first, no mantissa is overwritten unread. */
+LBNN_KERNEL void lbnn_int_widen(const int32_t *e, const int32_t *sigma, const lbnn_int_scale *from,
+                                int32_t *mean, int32_t *var, lbnn_int_scale *to, int n)
+{
+    lbnn_int_scale found = {from->mean - 15, 2 * from->var, 0, 0};
+    for (int i = n - 1; i >= 0; i--) {
+        const int32_t s = lbnn_int_get(sigma, i);
+        mean[i] = lbnn_int_get(e, i) * 32768;
+        var[i] = s * s;
+        lbnn_int_look_at(&found, mean[i], var[i]);
+    }
+    *to = found;
+}
+
+/* ---- floats as bit patterns --------------------------------------------------------------------- */
+
+#define LBNN_INT_INFINITE 0x7f800000u
+
+/* A float is mantissa 2^(field - 150). */
+typedef struct {
+    int32_t mantissa;
+    int32_t field;
+} lbnn_int_float;
+
+LBNN_INLINE lbnn_int_float lbnn_int_unpack(uint32_t pattern)
+{
+    lbnn_int_float f;
+    f.field = LBNN_AS(int32_t, (pattern >> 23) & 255u);
+    f.mantissa = LBNN_AS(int32_t, pattern & 0x7fffffu);
+    if (f.field) {
+        f.mantissa |= 0x800000;
+    } else {
+        f.field = 1;
+    }
+    return f;
+}
+
+/* x 2^exponent as the pattern of a float, rounded to nearest or upwards; that of an infinity if it is beyond. */
+LBNN_KERNEL uint32_t lbnn_int_float_of(int32_t x, int32_t exponent, int upwards)
+{
+    const uint32_t sign = x < 0 ? 0x80000000u : 0u;
+    int32_t size = lbnn_int_abs(x);
+    if (size == 0) {
+        return 0u;
+    }
+    const int32_t length = lbnn_int_bits(LBNN_AS(uint32_t, size));
+    const int32_t field = exponent + length + 126;
+    if (field >= 255) {
+        return sign | LBNN_INT_INFINITE;
+    }
+    int32_t drop = length - 24;
+    if (drop < 0) {
+        size <<= -drop;
+        drop = 0;
+    }
+    drop = lbnn_int_smaller(drop + lbnn_int_smaller(field < 1 ? 1 - field : 0, 31), 31);
+    if (upwards) {
+        size = lbnn_int_up(size, drop);
+    } else if (drop) {
+        size = lbnn_int_near(size, drop);
+    }
+    const uint32_t whole = LBNN_AS(uint32_t, field > 1 ? field - 1 : 0) * 0x800000u + LBNN_AS(uint32_t, size);
+    return sign | (whole < LBNN_INT_INFINITE ? whole : LBNN_INT_INFINITE);
+}
+
+LBNN_INLINE uint32_t lbnn_int_finite(uint32_t pattern)
+{
+    return (pattern & 0x7fffffffu) >= LBNN_INT_INFINITE ? (pattern & 0x80000000u) | 0x7f7fffffu : pattern;
+}
+
+/* Element i of an input as the pattern of a float. */
+LBNN_INLINE uint32_t lbnn_int_mean_at(const lbnn_int_source *source, int i)
+{
+    return source->q ? lbnn_int_float_of(source->q[i], source->scale.mean, 0) : lbnn_float_bits(source->mean[i]);
+}
+
+LBNN_INLINE uint32_t lbnn_int_var_at(const lbnn_int_source *source, int i)
+{
+    return source->q_var ? lbnn_int_float_of(source->q_var[i], source->scale.var, 1) : lbnn_float_bits(source->var[i]);
+}
+
+LBNN_INLINE int lbnn_int_has_variance(const lbnn_int_source *source)
+{
+    return source->var || source->q_var;
+}
+
+/* Whether all n numbers are finite and no variance is negative. */
+LBNN_KERNEL int lbnn_int_is_input(const lbnn_int_source *source, int n)
+{
+    uint32_t most = 0u;
+    for (int i = 0; i < n; i++) {
+        const uint32_t mean = lbnn_int_mean_at(source, i) & 0x7fffffffu;
+        most = mean > most ? mean : most;
+    }
+    for (int i = 0; i < n && lbnn_int_has_variance(source); i++) {
+        const uint32_t var = lbnn_int_var_at(source, i);
+        const uint32_t known = var == 0x80000000u ? 0u : var; /* minus zero is a variance */
+        most = known > most ? known : most;
+    }
+    return most < LBNN_INT_INFINITE;
+}
+
+/* Mantissas of an input, the largest with all bits: means to nearest, sigmas = sqrt(V) upwards. */
+LBNN_KERNEL void lbnn_int_pack(const lbnn_int_source *source, int32_t *mean, int32_t *sigma, lbnn_int_scale *to, int n,
+                               int mean_bits, int sigma_bits)
+{
+    uint32_t most = 0u;
+    uint32_t widest = 0u;
+    const int random = lbnn_int_has_variance(source);
+    for (int i = 0; i < n; i++) {
+        const uint32_t pattern = lbnn_int_mean_at(source, i) & 0x7fffffffu;
+        const uint32_t spread = random ? lbnn_int_var_at(source, i) & 0x7fffffffu : 0u;
+        most = pattern > most ? pattern : most;
+        widest = spread > widest ? spread : widest;
+    }
+    const int32_t top = lbnn_int_unpack(most).field;
+    const int32_t wide = (lbnn_int_unpack(widest).field + 1) >> 1;
+    const int32_t limit = (1 << mean_bits) - 1;
+    to->mean = most ? top - 126 - mean_bits : LBNN_INT_NONE;
+    to->var = widest ? wide - 63 - sigma_bits : LBNN_INT_NONE;
+    for (int i = 0; i < n; i++) {
+        const uint32_t pattern = lbnn_int_mean_at(source, i);
+        const lbnn_int_float x = lbnn_int_unpack(pattern);
+        const int32_t drop = lbnn_int_smaller(24 - mean_bits + top - x.field, 31);
+        const int32_t e = lbnn_int_smaller(lbnn_int_near(x.mantissa, drop), limit);
+        lbnn_int_put(mean, i, pattern >> 31 ? -e : e);
+    }
+    for (int i = 0; i < n && random; i++) {
+        const lbnn_int_float v = lbnn_int_unpack(lbnn_int_var_at(source, i) & 0x7fffffffu);
+        int32_t s = 0;
+        if (v.mantissa) {
+            const lbnn_int_root r = lbnn_int_sqrt(v.mantissa << (6 - (v.field & 1)));
+            const int32_t distance = lbnn_int_smaller(wide - ((v.field + 1) >> 1) + r.half, 31);
+            s = lbnn_int_up(lbnn_int_up(r.sigma, 15 - sigma_bits), distance);
+        }
+        lbnn_int_put(sigma, i, s);
+    }
+}
+
+/* E' = (E + t) s, V' = s^2 V of an input, packed; `factors` are n of t, then n of s. Between the two steps `mean` and
+ * `sigma` hold patterns of floats. */
+LBNN_KERNEL void lbnn_int_standardize(const lbnn_int_source *source, const float *factors, int32_t *mean, int32_t *sigma,
+                                      lbnn_int_scale *to, int n, int mean_bits, int sigma_bits)
+{
+    const int random = lbnn_int_has_variance(source);
+    for (int i = 0; i < n; i++) {
+        const uint32_t pattern = lbnn_int_mean_at(source, i), shift = lbnn_float_bits(factors[i]);
+        const uint32_t factor = lbnn_float_bits(factors[n + i]);
+        const lbnn_int_float x = lbnn_int_unpack(pattern), t = lbnn_int_unpack(shift), s = lbnn_int_unpack(factor);
+        const uint32_t m = LBNN_AS(uint32_t, s.mantissa) >> 8;
+        const int32_t top = lbnn_int_larger(x.field, t.field);
+        const int32_t a = (pattern >> 31 ? -x.mantissa : x.mantissa) * 64;
+        const int32_t b = (shift >> 31 ? -t.mantissa : t.mantissa) * 64;
+        const int32_t sum = (a >> lbnn_int_apart(top, x.field)) + (b >> lbnn_int_apart(top, t.field));
+        const int32_t product = lbnn_int_times(sum, m);
+        const uint32_t result = lbnn_int_float_of(factor >> 31 ? -product : product, top + s.field - 282, 0);
+        mean[i] = LBNN_AS(int32_t, lbnn_int_finite(result));
+        if (random) {
+            const lbnn_int_float v = lbnn_int_unpack(lbnn_int_var_at(source, i) & 0x7fffffffu);
+            const int32_t spread = lbnn_int_times_up(lbnn_int_times_up(v.mantissa * 64, m), m);
+            sigma[i] = LBNN_AS(int32_t, lbnn_int_finite(lbnn_int_float_of(spread, v.field + 2 * s.field - 408, 1)));
+        }
+    }
+    lbnn_int_source own = {LBNN_AS(const float *, LBNN_AS(const void *, mean)), 0, 0, 0, {0, 0, 0, 0}};
+    own.var = random ? LBNN_AS(const float *, LBNN_AS(const void *, sigma)) : own.var;
+    lbnn_int_pack(&own, mean, sigma, to, n, mean_bits, sigma_bits);
+}
+
+/* Results in units of 2^units, or of 1, as floats, means to nearest and variances upwards. Where one is beyond float the largest float stands, also
+ * for the variance, and the status is LBNN_SATURATED. */
+LBNN_KERNEL lbnn_status lbnn_int_emit(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
+                                      const int16_t *units, float *out, float *out_var, int n)
+{
+    lbnn_status status = LBNN_OK;
+    for (int i = 0; i < n; i++) {
+        const int32_t unit = units ? units[i] : 0;
+        const uint32_t m = lbnn_int_float_of(mean[i], from->mean + unit, 0);
+        uint32_t v = lbnn_int_float_of(var[i], from->var + 2 * unit, 1);
+        if ((m & 0x7fffffffu) == LBNN_INT_INFINITE || v == LBNN_INT_INFINITE) {
+            v = LBNN_INT_INFINITE;
+            status = LBNN_SATURATED;
+        }
+        out[i] = lbnn_bits_float(lbnn_int_finite(m));
+        out_var[i] = lbnn_bits_float(lbnn_int_finite(v));
+    }
+    return status;
+}
+
+/* Results as they are, with their exponents. */
+LBNN_KERNEL void lbnn_int_emit_q(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
+                                 const int16_t *units, int32_t *out, int32_t *exponent, int32_t *out_var,
+                                 int32_t *var_exponent, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const int32_t unit = units ? units[i] : 0;
+        out[i] = mean[i];
+        out_var[i] = var[i];
+        exponent[i] = from->mean + unit;
+        var_exponent[i] = from->var + 2 * unit;
+    }
+}
+
+#endif

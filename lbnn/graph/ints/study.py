@@ -1,0 +1,178 @@
+"""What integer arithmetic makes of a graph: which values are wide, how many bits each has, its layers as integers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+
+from lbnn import ops
+from lbnn.base.errors import LbnnError
+from lbnn.base.factored import Factored
+from lbnn.base.moments import Moments
+from lbnn.graph.graph import INPUT, Graph, Node
+from lbnn.graph.ints.fixed import Whole
+from lbnn.graph.ints.quantise import (
+    MOST_MEAN_BITS,
+    MOST_SIGMA_BITS,
+    LinearInts,
+    Rows,
+    quantise_affine,
+    quantise_linear,
+)
+from lbnn.graph.ints.typical import Typical, typical_inputs
+
+OPERATORS = ("linear", "leaky_relu", "affine", "add", "concat", "flatten", "variance_head")
+"""What has integer kernels, by the name of the general form."""
+
+_GIVE_WIDE = {"linear", "linear_point", "add", "shift", "affine", "variance_head"}
+_TAKE_WIDE = {"leaky_relu", "affine", "variance_head"}
+_UNKNOWN = {"leaky_relu_point", "add_point", "concat_point", "variance_head_point"}
+_TAKE_INPUT = {"linear", "linear_point", "affine", "affine_point", "flatten", "flatten_point"}
+
+
+@dataclass(frozen=True)
+class Study:
+    """Facts of a prepared graph: layers by node, wide values, and the bits of mean and sigma of narrow ones."""
+
+    linear: Mapping[str, LinearInts]
+    affine: Mapping[str, Rows]
+    wide: frozenset[str]
+    bits: Mapping[str, tuple[int, int]]
+    units: Whole  # of each output: it is counted in units of 2^this
+    source: Mapping[str, str]  # the value whose memory each has: what is flattened is its input
+
+
+def study(graph: Graph, mean_bits: int) -> Study:
+    """The facts, or an error that says what integers can't compute."""
+    for node in graph.nodes:
+        check_node_is_known(node, graph)
+    usual, units = typical_inputs(graph), output_units(graph)
+    linear = {
+        node.name: _linear(in_units(node, graph, units), mean_bits, usual.get(node.name))
+        for node in graph.nodes
+        if ops.find(node.op).general == "linear"
+    }
+    source = _sources(graph)
+    rows = {
+        node.name: _affine(in_units(node, graph, units), graph)
+        for node in graph.nodes
+        if ops.find(node.op).general == "affine" and source[node.inputs[0]] != INPUT
+    }
+    return Study(linear, rows, _wide(graph), _bits(graph, linear), units, source)
+
+
+def output_units(graph: Graph) -> Whole:
+    """A power of two for each output, about the size of what leads to it: outputs may differ by any factor.
+
+    Zeros where the output is not of a layer that has numbers of its own for each element, or is read by others too.
+    """
+    node, size = graph.by_name.get(graph.output), prod(graph.values[graph.output].shape)
+    if node is None or graph.users[node.name] or node.op not in ("linear", "linear_point", "affine"):
+        return np.zeros(size, np.int64)
+    if node.op == "affine":
+        sizes: Whole = np.frexp(np.abs(elementwise(node, graph)[0]))[1].astype(np.int64)
+        return sizes
+    weight: Any = node.params["weight"]
+    largest = np.maximum(np.abs(weight.mean), np.sqrt(weight.var)).max(axis=1)
+    found: Whole = np.where(largest > 0, np.frexp(largest)[1], 0).astype(np.int64)
+    return found
+
+
+def in_units(node: Node, graph: Graph, units: Whole) -> Node:
+    """The node that makes the output in those units, others as they are; powers of two change no digit."""
+    if node.name != graph.output or not np.any(units):
+        return node
+    scale = np.ldexp(1.0, -units.astype(np.int32))
+    if ops.find(node.op).general == "affine":
+        factor, shift = elementwise(node, graph)
+        shape = graph.values[node.name].shape
+        params = {"scale": (factor * scale).reshape(shape), "shift": (shift * scale).reshape(shape)}
+        return replace(node, params=params)
+    weight, bias = cast(Any, node.params["weight"]), cast(Any, node.params["bias"])
+    scaled = Moments(weight.mean * scale[:, None], weight.var * (scale * scale)[:, None])
+    return replace(node, params={"weight": scaled, "bias": Moments(bias.mean * scale, bias.var * scale * scale)})
+
+
+def check_node_is_known(node: Node, graph: Graph) -> None:
+    """Refuses what has no integer kernel, and names it."""
+    general = ops.find(node.op).general
+    if general not in OPERATORS:
+        raise LbnnError(f"op {general!r} has no integer kernel; export with --dtype float32, or use {_known()}")
+    if general == "linear" and prod(graph.values[node.name].shape[:-1]) != 1:
+        raise LbnnError(f"layer {node.name!r}: integers take one vector at a time; export with --dtype float32")
+    if node.op not in _TAKE_INPUT and any(root_of(graph, name) == INPUT for name in node.inputs):
+        raise LbnnError(f"layer {node.name!r}: op {general!r} of the input itself has no integer kernel; use float32")
+    if node.op in _UNKNOWN or (node.op == "affine_point" and root_of(graph, node.inputs[0]) != INPUT):
+        raise LbnnError(f"layer {node.name!r}: op {general!r} of known values has no integer kernel; use float32")
+    if general == "affine" and not np.all(node.params["scale"]):
+        raise LbnnError(f"layer {node.name!r}: a scale of zero has no integer kernel; export with --dtype float32")
+    if general == "variance_head" and len({user.op for user in graph.users[node.inputs[0]]}) > 1:
+        raise LbnnError(f"layer {node.name!r}: op {general!r} shares its input; export with --dtype float32")
+
+
+def _known() -> str:
+    return ", ".join(sorted(OPERATORS))
+
+
+def _linear(node: Node, mean_bits: int, usual: Typical | None) -> LinearInts:
+    weight, bias = node.params["weight"], node.params["bias"]
+    assert isinstance(weight, (Moments, Factored)) and isinstance(bias, Moments)
+    try:
+        return quantise_linear(Moments(weight.mean, weight.var), bias, mean_bits, usual)
+    except LbnnError as error:
+        raise LbnnError(f"layer {node.name!r}: {error}") from None
+
+
+def _affine(node: Node, graph: Graph) -> Rows:
+    return quantise_affine(*elementwise(node, graph))
+
+
+def elementwise(node: Node, graph: Graph) -> tuple[Any, Any]:
+    """Scale and shift of an affine map, one for each element."""
+    shape = graph.values[node.name].shape
+    scale, shift = (np.broadcast_to(np.asarray(node.params[key]), shape).reshape(-1) for key in ("scale", "shift"))
+    return scale, shift
+
+
+def root_of(graph: Graph, name: str) -> str:
+    """The value whose memory `name` has: what is flattened is its input."""
+    node = graph.by_name.get(name)
+    return root_of(graph, node.inputs[0]) if node is not None and ops.find(node.op).general == "flatten" else name
+
+
+def _sources(graph: Graph) -> dict[str, str]:
+    return {name: root_of(graph, name) for name in graph.values}
+
+
+def _wide(graph: Graph) -> frozenset[str]:
+    """Values that stay as a layer left them: those that nothing needs in 15 bits."""
+    wide: dict[str, bool] = {}
+    for name in reversed(list(graph.values)):
+        users = graph.users[name]
+        wide[name] = all(user.op in _TAKE_WIDE or (_flat(user) and wide[user.name]) for user in users)
+    made = [name for name in graph.values if root_of(graph, name) != INPUT]
+    return frozenset(name for name in made if wide[name] and graph.by_name[root_of(graph, name)].op in _GIVE_WIDE)
+
+
+def _flat(node: Node) -> bool:
+    return ops.find(node.op).general == "flatten"
+
+
+def _bits(graph: Graph, linear: Mapping[str, LinearInts]) -> dict[str, tuple[int, int]]:
+    """The fewest that any layer behind a value asks for."""
+    found: dict[str, tuple[int, int]] = {}
+    for name in reversed(list(graph.values)):
+        asked = [(MOST_MEAN_BITS, MOST_SIGMA_BITS)]
+        for user in graph.users[name]:
+            if user.name in linear:
+                asked.append((linear[user.name].mean_bits, linear[user.name].sigma_bits))
+            elif ops.find(user.op).general in ("flatten", "concat"):
+                asked.append(found[user.name])
+        found[name] = (min(mean for mean, _ in asked), min(sigma for _, sigma in asked))
+    for name in graph.values:  # what shares memory shares its bits
+        found[root_of(graph, name)] = min(found[root_of(graph, name)], found[name])
+    return found

@@ -1,0 +1,73 @@
+"""What the inputs of each layer usually are, for roundings of weights that make up for each other.
+
+No data is asked for: inputs are drawn as the network's own standardisation says that they are, always the same ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lbnn import ops
+from lbnn.base.arrays import Array
+from lbnn.base.moments import Moments
+from lbnn.graph.graph import INPUT, Graph
+from lbnn.graph.reference import evaluate
+
+DRAWS, SEED = 256, 0
+LEAST_SPREAD = 0.01
+"""Share of an input's own square that is added to the covariance: no direction counts for nothing."""
+
+
+@dataclass(frozen=True)
+class Typical:
+    """The mean [inputs] and the covariance [inputs, inputs] of a layer's inputs."""
+
+    mean: Array
+    covariance: Array
+
+
+def typical_inputs(graph: Graph) -> dict[str, Typical]:
+    """Of every linear layer that takes one vector."""
+    centre, spread = _usual(graph)
+    draws = centre + spread * np.random.default_rng(SEED).normal(size=(DRAWS, *graph.input.shape))
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = evaluate(graph, draws, np.zeros_like(draws) if graph.input.random else None)
+    linear = [node for node in graph.nodes if ops.find(node.op).general == "linear"]
+    found = {node.name: _typical(values[node.inputs[0]]) for node in linear}
+    return {name: each for name, each in found.items() if np.isfinite(each.covariance).all()}
+
+
+def _usual(graph: Graph) -> tuple[Any, Any]:
+    """Centre and spread of the input: those that an affine map of it takes to 0 and 1."""
+    for node in graph.nodes:
+        if node.inputs == (INPUT,) and ops.find(node.op).general == "affine" and np.all(node.params["scale"]):
+            scale, shift = (np.asarray(node.params[key]) for key in ("scale", "shift"))
+            return -shift / scale, 1.0 / np.abs(scale)
+    return 0.0, 1.0
+
+
+def _typical(value: Any) -> Typical:
+    mean = value.mean if isinstance(value, Moments) else value
+    rows = np.asarray(mean).reshape(DRAWS, -1)
+    spread = value.var.reshape(DRAWS, -1).mean(axis=0) if isinstance(value, Moments) else np.zeros(rows.shape[1])
+    covariance = np.cov(rows.T, bias=True).reshape(rows.shape[1], -1) + np.diag(spread)
+    least = LEAST_SPREAD * np.mean(rows * rows) + np.finfo(np.float64).tiny
+    return Typical(rows.mean(axis=0), covariance + least * np.eye(rows.shape[1]))
+
+
+def rounded_weights(mean: Array, unit: Array, largest: int, typical: Typical | None) -> Array:
+    """Whole multiples of each row's unit; what one rounding does to usual inputs the weights behind it make up for."""
+    if typical is None:
+        return np.clip(np.rint(mean / unit[:, None]), -largest, largest)
+    scale = np.sqrt(np.diag(typical.covariance))
+    inverse = np.linalg.inv(typical.covariance / np.outer(scale, scale))
+    root = np.linalg.cholesky((inverse + inverse.T) / 2.0).T
+    left, whole = mean * scale, np.zeros_like(mean)
+    for i in range(mean.shape[1]):
+        whole[:, i] = np.clip(np.rint(left[:, i] / (unit * scale[i])), -largest, largest)
+        error = (left[:, i] - whole[:, i] * unit * scale[i]) / root[i, i]
+        left[:, i:] -= error[:, None] * root[i, i:]
+    return whole

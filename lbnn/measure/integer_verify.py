@@ -1,0 +1,144 @@
+"""`lbnn verify --dtype int8`: C in integers, bit for bit beside the integer reference, and what integers lose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lbnn.base.errors import LbnnError
+from lbnn.base.moments import Moments
+from lbnn.base.terminal import kilobytes, print_table, progress, thousands
+from lbnn.device.compilers import CompileError
+from lbnn.device.devices import DEVICES
+from lbnn.device.runs import OutOfMemory
+from lbnn.exporters.c.dtype import find_dtype
+from lbnn.exporters.c.lower import lower
+from lbnn.exporters.options import COptions
+from lbnn.graph.ints.reference import IntegerResult, predict_integers
+from lbnn.graph.reference import predict
+from lbnn.measure.backends import default_backends
+from lbnn.measure.cost import Cost
+from lbnn.measure.device_backend import run_device
+from lbnn.measure.loss import BitLoss, losses_by_kind, plain_losses, show_losses
+from lbnn.measure.samples import Samples, draw_samples
+from lbnn.measure.verify import too_small
+from lbnn.model.file import Model
+
+MOST_KL = 0.005
+"""Mean KL of ordinary samples above which an arithmetic is too coarse for a model."""
+
+ORDINARY = 256
+"""Samples of which that is the mean."""
+
+
+@dataclass(frozen=True)
+class IntegerVerdict:
+    """One backend: how many samples differ from the integer reference, and the first of them."""
+
+    backend: str
+    differ: int
+    first: str
+    cost: Cost
+
+    @property
+    def passed(self) -> bool:
+        """Every bit is that of the reference."""
+        return self.differ == 0
+
+
+def expect_integers(model: Model, samples: Samples, dtype: str) -> IntegerResult:
+    """What the integer reference answers."""
+    graph = lower(model, COptions(dtype=dtype, input_variance=samples.var is not None)).graph
+    return predict_integers(graph, find_dtype(dtype).mean_bits, samples.mean, samples.var)
+
+
+def integer_losses(model: Model, samples: Samples, expected: IntegerResult) -> dict[str, BitLoss]:
+    """What integers lose of float64, for each kind of sample; results beyond float are left out."""
+    exact = predict(model.graph, samples.mean, samples.var)
+    kept = np.flatnonzero(~expected.saturated)
+    rows = Moments(exact.mean.reshape(len(samples), -1)[kept], exact.var.reshape(len(samples), -1)[kept])
+    stored = Moments(expected.mean[kept], expected.var[kept])
+    return losses_by_kind(rows, stored, [samples.kinds[i] for i in kept], model.graph)
+
+
+def ordinary_loss(model: Model, dtype: str) -> BitLoss:
+    """What integers lose on ordinary inputs."""
+    drawn = draw_samples(model, 7 * ORDINARY // 2, seed=0)
+    chosen = [i for i, kind in enumerate(drawn.kinds) if kind == "ordinary"]
+    samples = Samples(drawn.mean[chosen], None, ("ordinary",) * len(chosen))
+    return integer_losses(model, samples, expect_integers(model, samples, dtype))["ordinary"]
+
+
+def verify_integers(
+    model: Model, samples: Samples, names: Sequence[str], dtype: str, left_out: dict[str, str] | None = None
+) -> list[IntegerVerdict]:
+    """Every backend beside the reference; a board that is too small goes to `left_out`, or is an error without it."""
+    expected, rows = expect_integers(model, samples, dtype), []
+    with progress("verifying", names) as steps:
+        for name in steps:
+            try:
+                rows.append(_judge(name, model, samples, dtype, expected))
+            except (CompileError, OutOfMemory) as error:
+                reason = too_small(error) if isinstance(error, CompileError) else str(error)
+                if left_out is None or not reason:
+                    raise
+                left_out[name] = reason
+    return rows
+
+
+def _judge(name: str, model: Model, samples: Samples, dtype: str, expected: IntegerResult) -> IntegerVerdict:
+    outcome = partial(run_device, name, dtype=dtype)(model, samples)
+    wrong = _bits_differ(outcome.mean, expected.mean) | _bits_differ(outcome.var, expected.var)
+    places = np.flatnonzero(wrong)
+    first = f"#{places[0]} {samples.kinds[places[0]]}" if places.size else ""
+    return IntegerVerdict(name, int(places.size), first, outcome.cost)
+
+
+def _bits_differ(a: Any, b: Any) -> Any:
+    patterns = [np.ascontiguousarray(x, np.float32).view(np.uint32).reshape(len(x), -1) for x in (a, b)]
+    return (patterns[0] != patterns[1]).any(axis=1)
+
+
+def integer_backends(asked: Sequence[str] | None) -> tuple[list[str], dict[str, str]]:
+    """The devices to run, and those left out with what they need; torch and ONNX have no integers."""
+    if asked:
+        if unknown := [name for name in asked if name not in DEVICES]:
+            raise LbnnError(f"backend {unknown[0]!r} has no integers; choose from {', '.join(DEVICES)}")
+        return list(asked), {}
+    names = [name for name in default_backends("verify") if name in DEVICES]
+    lacking = {name: lack for name in names if (lack := DEVICES[name].missing())}
+    return [name for name in names if name not in lacking], lacking
+
+
+def plain_integers(
+    rows: Sequence[IntegerVerdict], losses: Mapping[str, BitLoss], lacking: Mapping[str, str]
+) -> dict[str, Any]:
+    """Everything as plain data."""
+    return {
+        "passed": all(row.passed for row in rows),
+        "backends": [{**asdict(row), "passed": row.passed} for row in rows],
+        "losses": plain_losses(losses),
+        "missing": dict(lacking),
+    }
+
+
+def show_integers(
+    rows: Sequence[IntegerVerdict], losses: Mapping[str, BitLoss], lacking: Mapping[str, str], title: str
+) -> None:
+    """A table of backends, and one of what integers lose."""
+    columns = ("backend", "samples that differ", "status", "instructions", "code", "weights", "work", "stack")
+    print_table(columns, [_cells(row) for row in rows], f"{title} against the integer reference, bit for bit")
+    show_losses(losses, "What integers lose of float64")
+    for name, how in lacking.items():
+        print(f"left out: {name} ({how})")
+
+
+def _cells(row: IntegerVerdict) -> list[str]:
+    cost = row.cost
+    sizes = (cost.code_bytes, cost.weight_bytes, cost.work_bytes, cost.stack_bytes)
+    differ = f"{row.differ}, first {row.first}" if row.differ else "none"
+    return [row.backend, differ, "ok" if row.passed else "fails", thousands(cost.instructions), *map(kilobytes, sizes)]

@@ -1,0 +1,131 @@
+"""int8 and int16: generated C gives the bits of the integer reference, everywhere, and says what went wrong."""
+
+import ctypes
+import subprocess
+
+import numpy as np
+import pytest
+
+import lbnn
+from c_models import STRICT, generated
+from int_models import branches, hostile_inputs, network, reference, same_bits
+from lbnn.base.errors import LbnnError
+from lbnn.device.devices import run_model
+from lbnn.exporters.c import COptions, footprint, lower
+from lbnn.exporters.c.folder import generate
+from places import need
+
+DTYPES = ("int8", "int16")
+FLT_MAX = np.finfo(np.float32).max
+
+
+def run(device, model, folder, dtype, x, var=None, flags=()):
+    options = dict(name="net", dtype=dtype, input_variance=var is not None)
+    program = lower(model, COptions(**options))
+    found = run_model(device, generated(model, folder, **options), x, var, flags=flags)
+    return found, reference(program, x, var)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("form", ["full", "rank1", "row", "none"])
+def test_every_operator_gives_the_bits_of_the_reference(tmp_path, form, dtype):
+    x = hostile_inputs(5, 400)
+    var = np.minimum(0.01 * np.square(x, dtype=np.float64) + 1e-9, 1e37).astype(np.float32)
+    var[::7] = 0.0
+    for number, spread in enumerate((None, var)):
+        found, wanted = run("c", branches(form=form), tmp_path / str(number), dtype, x, spread)
+        assert same_bits(found, wanted).all()
+
+
+@pytest.mark.parametrize(
+    ("device", "flags"),
+    [
+        ("c", ("-O0",)),
+        ("c-clang", ("-O3", "-march=native")),
+        ("c-clang", ("-Os", "-DLBNN_OPTIMIZE_SIZE")),
+        ("c-sanitized", ()),
+    ],
+)
+def test_no_compiler_and_no_level_changes_a_bit(tmp_path, device, flags):
+    found, wanted = run(device, branches(1), tmp_path, "int8", hostile_inputs(5, 100), flags=flags)
+    assert same_bits(found, wanted).all()
+
+
+@pytest.mark.parametrize("device", ["cortex-m0-gcc", "cortex-m3", "cortex-m4-gcc", "mps3-an547", "rv32imac"])
+def test_no_core_changes_a_bit(tmp_path, device):
+    if device.endswith(("gcc", "547")):
+        need("arm-none-eabi-gcc")
+    for dtype in DTYPES if device == "cortex-m3" else DTYPES[:1]:
+        found, wanted = run(device, branches(2), tmp_path / dtype, dtype, hostile_inputs(5, 60))
+        assert same_bits(found, wanted).all()
+
+
+def test_bad_input_is_refused_and_what_is_beyond_float_saturates(tmp_path):
+    x = np.zeros((4, 3), np.float32)
+    x[0, 1], x[1, 2], x[2] = np.nan, np.inf, FLT_MAX
+    model = network((3, 4, 2), "full")
+    found = run_model("c", generated(model, tmp_path / "c", name="net", dtype="int8"), x)
+    assert found.status.tolist() == [-2, -2, 2, 0]
+    assert np.all(found.variance[2] == FLT_MAX) and np.isfinite(found.mean[2]).all()
+    spread = generated(model, tmp_path / "v", name="net", dtype="int8", input_variance=True)
+    var = np.array([[1, 1, 1], [-1, 1, 1], [1, np.nan, 1], [-0.0, 1, 1]], np.float32)
+    assert run_model("c", spread, 0 * np.ones((4, 3), np.float32), var).status.tolist() == [0, -2, -2, 0]
+
+
+def test_mantissas_in_and_out_are_the_same_numbers(tmp_path):
+    model = branches(3)
+    net = generated(model, tmp_path, name="net", dtype="int8")
+    library = tmp_path / "net.so"
+    subprocess.run(["cc", *STRICT, "-O2", "-shared", "-fPIC", net.source, "-o", library], check=True)
+    x = np.random.default_rng(0).integers(-(2**23), 2**23, (20, 5)).astype(np.int32)
+    found = run_model("c", net, (x * 2.0**-20).astype(np.float32))
+    predict = ctypes.CDLL(str(library)).net_predict_q
+    arrays = [np.zeros(3, np.int32) for _ in range(4)]
+    work = np.zeros(net.work_len, np.int32)
+    pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (*arrays, work)]
+    for sample, mean, var in zip(x, found.mean, found.variance, strict=True):
+        given = np.ascontiguousarray(sample)
+        assert predict(given.ctypes.data_as(ctypes.c_void_p), -20, *pointers) == 0
+        values = [arrays[i].astype(float) * 2.0 ** arrays[i + 1].astype(float) for i in (0, 2)]
+        assert np.allclose(values[0], mean, rtol=1e-7) and np.allclose(values[1], var, rtol=3e-7)
+    assert predict(None, -20, *pointers) == -1
+    huge = np.full(5, 2**30, np.int32)
+    assert predict(huge.ctypes.data_as(ctypes.c_void_p), 120, *pointers) == -2
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_self_test_wants_every_bit(tmp_path, dtype):
+    files = generate(branches(4), COptions(name="net", dtype=dtype))
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    build = ["cc", *STRICT, "-O1", *map(str, tmp_path.glob("*.c")), "-o", str(tmp_path / "run")]
+    subprocess.run(build, check=True)
+    assert subprocess.run([tmp_path / "run"], check=False).returncode == 0
+    weights = (tmp_path / "net_weights.h").read_text()
+    rows = weights.index("net_out_rows")
+    place = weights.index("{\n    ", rows) + 6
+    (tmp_path / "net_weights.h").write_text(weights[:place] + "1 + " + weights[place:])
+    subprocess.run(build, check=True)
+    assert subprocess.run([tmp_path / "run"], check=False, capture_output=True).returncode == 1
+
+
+def test_weights_take_a_byte_or_two_each_and_fourteen_a_row():
+    for form, each in (("rank1", 1), ("row", 1), ("full", 2)):
+        program = lower(network((16, 64, 64, 1), form), COptions(dtype="int8"))
+        tables = sum(array.values.nbytes for array in program.weights if array.name.endswith("_tail"))
+        assert tables + 194 <= 800
+        assert program.weight_bytes - tables <= each * 5184 + 14 * 129 + 2 * 144 + 2
+        assert footprint(program).work_bytes == 4 * program.work_len
+
+
+def test_compiled_for_python_it_gives_the_same_bits():
+    model, x = network((4, 9, 2), "rank1"), hostile_inputs(4, 50)
+    program = lower(model, COptions(dtype="int16"))
+    found, wanted = lbnn.compile(model, dtype="int16")(x), reference(program, x)
+    assert np.array_equal(found.mean, wanted.mean) and np.array_equal(found.var, wanted.var)
+
+
+@pytest.mark.parametrize("options", [dict(weights="binary"), dict(stream=True)])
+def test_what_integers_do_not_have_is_refused(options):
+    with pytest.raises(LbnnError, match="int8 has no binary weights and no streams yet"):
+        COptions(dtype="int8", **options)

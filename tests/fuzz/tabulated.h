@@ -1,0 +1,136 @@
+/* tabulated.h: lbnn_tabulated against quadrature of the function whose table it reads, in float64. */
+#ifndef FUZZ_TABULATED_H
+#define FUZZ_TABULATED_H
+
+#include "fuzz.h"
+#include "lbnn_tabulated.h"
+
+#define TABULATED_MOST 48
+#define TABULATED_LEN (LBNN_TABULATED_CELLS + 4 * TABULATED_MOST + 3 * LBNN_TABULATED_KNOTS(TABULATED_MOST))
+#define TABULATED_STEEPEST 1.11 /* of tabulated_wave */
+
+/* Rises and falls, and is curved at both ends of every table. */
+static double tabulated_wave(double x)
+{
+    return sin(0.8 * x) + 0.3 * x + 0.5;
+}
+
+static double tabulated_wave_slope(double x)
+{
+    return 0.8 * cos(0.8 * x) + 0.3;
+}
+
+/* The stored function: cubics between even places, lines beyond; in cells. */
+static double tabulated_value(const float *table, int cells, double place, double *slope)
+{
+    const double inside = place < 0.0 ? 0.0 : place > cells ? (double)cells : place;
+    const int row = inside < cells - 1 ? (int)inside : cells - 1;
+    const float *cell = table + LBNN_TABULATED_CELLS + 4 * row;
+    const double t = inside - row, a = (double)cell[0], b = (double)cell[1], c = (double)cell[2], d = (double)cell[3];
+    *slope = b + t * (2.0 * c + 3.0 * t * d);
+    return a + t * (b + t * (c + t * d)) + *slope * (place - inside);
+}
+
+/* What lbnn/ops/stored_function.py stores for C, for cells of half a unit around zero. */
+static void tabulated_table(float *table, int cells)
+{
+    const double step = 0.5, start = -0.25 * cells;
+    const double ends[] = {start, start + step * cells};
+    const double head[] = {start, step, 2.0, 4.0, step * tabulated_wave_slope(ends[0]), tabulated_wave(ends[0]),
+                           step * tabulated_wave_slope(ends[1]), tabulated_wave(ends[1])};
+    for (int i = 0; i < LBNN_TABULATED_CELLS; i++) {
+        table[i] = (float)head[i];
+    }
+    for (int i = 0; i < cells; i++) {
+        const double left = start + step * i, right = left + step;
+        const double rise = tabulated_wave(right) - tabulated_wave(left);
+        const double b = step * tabulated_wave_slope(left), e = step * tabulated_wave_slope(right);
+        const double numbers[] = {tabulated_wave(left), b, 3.0 * rise - 2.0 * b - e, b + e - 2.0 * rise};
+        for (int k = 0; k < 4; k++) {
+            table[LBNN_TABULATED_CELLS + 4 * i + k] = (float)numbers[k];
+        }
+    }
+    for (int j = 0; j < LBNN_TABULATED_KNOTS(cells); j++) {
+        double mass = 0.0, level = 0.0, tilt = 0.0, spread = 0.0, slope = 0.0;
+        for (int pass = 0; pass < 2; pass++) {
+            mass = tilt = spread = 0.0;
+            double sum = 0.0;
+            for (int i = -60; i <= 60; i++) {
+                const double z = 0.1 * i, weight = exp(-0.5 * z * z);
+                const double value = tabulated_value(table, cells, j - LBNN_TABULATED_MARGIN + 0.6 * z, &slope);
+                mass += weight;
+                sum += weight * value;
+                tilt += weight * slope;
+                spread += weight * (value - level) * (value - level);
+            }
+            level = sum / mass;
+        }
+        float *knot = table + LBNN_TABULATED_CELLS + 4 * cells + 3 * j;
+        knot[0] = (float)level;
+        knot[1] = (float)(tilt / mass);
+        knot[2] = (float)(spread / mass);
+    }
+}
+
+/* By the trapezoidal rule over 8 sigma. */
+static void tabulated_check(fuzz *f, const float *table, int cells, float e, float v, float mean, float var, int compare)
+{
+    const int known = is_finite(e) && is_finite(v) && v >= 0.0f;
+    if (!known || fabsf(e) > 1e18f || v > 1e30f) {
+        fuzz_mean(f, mean, real_unknown(!is_finite(e)));
+        fuzz_variance(f, var, real_unknown(!is_finite(e) || !is_finite(v)));
+        return;
+    }
+    const double most = TABULATED_STEEPEST * TABULATED_STEEPEST;
+    fuzz_expect(var >= 0.0f && (double)var <= 1.1 * most * (double)v + 1e-30, "a variance from 0 to the steepest line's");
+    if (compare && fabsf(e) < 20.0f && v < 100.0f) {
+        const double sigma = sqrt((double)v);
+        double mass = 0.0, first = 0.0, second = 0.0, slope = 0.0;
+        const double centre = tabulated_value(table, cells, 2.0 * (double)e + 0.5 * cells, &slope);
+        for (int i = -400; i <= 400; i++) {
+            const double z = 0.02 * i, weight = exp(-0.5 * z * z), x = (double)e + sigma * z;
+            const double g = tabulated_value(table, cells, 2.0 * x + 0.5 * cells, &slope) - centre;
+            mass += weight;
+            first += weight * g;
+            second += weight * g * g;
+        }
+        const double shift = first / mass, sd = sqrt(second / mass - shift * shift), tilt = 1e-2 * sigma;
+        fuzz_expect(fabs((double)mean - centre - shift) <= 0.05 * sd + tilt + 3e-6 * (1.0 + fabs(centre)), "the mean");
+        fuzz_expect(fabs(sqrt((double)var) - sd) <= 0.06 * sd + tilt + 1e-7, "the standard deviation");
+    }
+}
+
+static void fuzz_tabulated(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 20), cells = fuzz_size(f, 8, TABULATED_MOST);
+    const float *e = fuzz_means(f, n), *v = fuzz_variances(f, n);
+    const int length = LBNN_TABULATED_CELLS + 4 * cells + 3 * LBNN_TABULATED_KNOTS(cells);
+    float *mean = fuzz_copy(f, e, n), *var = fuzz_copy(f, v, n), *table = fuzz_block(f, length);
+    tabulated_table(table, cells);
+    lbnn_tabulated(mean, var, n, fuzz_keep(f, table), cells);
+    for (int i = 0; i < n; i++) {
+        tabulated_check(f, table, cells, e[i], v[i], mean[i], var[i], i < 3);
+    }
+}
+
+static void fuzz_tabulated_point(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 20), cells = fuzz_size(f, 8, TABULATED_MOST);
+    const int length = LBNN_TABULATED_CELLS + 4 * cells + 3 * LBNN_TABULATED_KNOTS(cells);
+    const float *x = fuzz_means(f, n);
+    float *out = fuzz_copy(f, x, n), *table = fuzz_block(f, length);
+    tabulated_table(table, cells);
+    lbnn_tabulated_point(out, n, fuzz_keep(f, table), cells);
+    for (int i = 0; i < n; i++) {
+        if (!is_finite(x[i]) || fabsf(x[i]) > 1e18f) {
+            fuzz_mean(f, out[i], real_unknown(!is_finite(x[i])));
+            continue;
+        }
+        double slope;
+        const double want = tabulated_value(table, cells, 2.0 * (double)x[i] + 0.5 * cells, &slope);
+        const real near = {want, (20.0 + fabs(want) + fabs((double)x[i])) * 8.0 * REAL_UNIT, 0, 0};
+        fuzz_mean(f, out[i], near);
+    }
+}
+
+#endif

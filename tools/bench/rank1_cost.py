@@ -1,0 +1,68 @@
+"""Prints what the benchmark models cost on a Cortex-M4F with full and with rank-1 variances, as Markdown.
+
+python tools/bench/rank1_cost.py [--update docs/variances.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from bench_models import MODELS, build
+from lbnn.base.files import write_file
+from lbnn.base.temporary import temporary_folder
+from lbnn.base.terminal import kilobytes, thousands
+from lbnn.device.devices import run_model
+from lbnn.exporters.c import COptions, lower
+from lbnn.exporters.c.folder import write_program
+from lbnn.measure.counting import DEVICE_FLAGS
+from lbnn.measure.subject import NAME, ordinary_inputs
+from lbnn.model.file import read_model
+from lbnn.nn import BayesianLayer
+
+CORE = "cortex-m4-gcc"
+BLOCK = "<!-- table: tools/bench/rank1_cost.py -->\n", "<!-- end of table -->\n"
+
+
+def cost(name: str, variance: str) -> tuple[str, str, str]:
+    """Instructions of a prediction, bytes of weights, bytes of work memory."""
+    module = build(name)
+    for layer in module.modules():
+        if isinstance(layer, BayesianLayer):
+            layer.spread_evenly(float(layer.weight_rho.detach().flatten()[0]), variance)
+    model, options = read_model(module, MODELS[name][1]), COptions(name=NAME)
+    program = lower(model, options)
+    with temporary_folder() as folder:
+        net = write_program(program, model, options, folder / "c")
+        inputs = ordinary_inputs(model)[:1].reshape(1, -1)
+        result = run_model(CORE, net, inputs, flags=DEVICE_FLAGS)
+    work = program.dtype.element.itemsize * program.work_len
+    weights = program.dtype.weight.itemsize * program.weight_len
+    return thousands(int(result.instructions.max())), kilobytes(weights), kilobytes(work)
+
+
+def table() -> str:
+    """A row for each model."""
+    columns = ("instructions", "weights", "work")
+    head = [f"{column}, {variance}" for column in columns for variance in ("full", "rank1")]
+    lines = [f"| model | {' | '.join(head)} |", "|---" + "|---:" * len(head) + "|"]
+    for name, (title, _, _) in MODELS.items():
+        both = zip(cost(name, "full"), cost(name, "rank1"), strict=True)
+        cells = [cell for pair in both for cell in pair]
+        lines.append(f"| {name.upper()}, {title} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """The table, printed and perhaps put into a page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--update", type=Path, metavar="PAGE", help="to put the table into")
+    page, text = parser.parse_args().update, table()
+    print(text)
+    if page:
+        before, rest = page.read_text().split(BLOCK[0])
+        write_file(page, before + BLOCK[0] + text + BLOCK[1] + rest.split(BLOCK[1], 1)[1], force=True)
+
+
+if __name__ == "__main__":
+    main()
