@@ -193,8 +193,16 @@ LBNN_INLINE lbnn_moments lbnn_hardswish_of(lbnn_moments in, lbnn_tail_odd c)
     LBNN_ROUND_PRODUCTS
     const lbnn_lanes zero = lbnn_lanes_fill(0.0f);
     const lbnn_long_tail nothing = {zero, zero, zero, zero, zero, zero};
-    lbnn_hardswish_input a = {in, lbnn_lanes_sqrt(in.var), lbnn_lanes_abs(in.mean), zero, zero, zero,
-                              lbnn_lanes_less(in.mean, zero), nothing, nothing};
+    lbnn_hardswish_input a;
+    a.in = in;
+    a.sigma = lbnn_lanes_sqrt(in.var);
+    a.size = lbnn_lanes_abs(in.mean);
+    a.x = zero;
+    a.root = zero;
+    a.var = zero;
+    a.negative = lbnn_lanes_less(in.mean, zero);
+    a.nearer = nothing;
+    a.further = nothing;
     const lbnn_mask wide = lbnn_lanes_less(4.2857143f * (a.size + a.sigma), in.var);
     lbnn_moments out = in;
     if (!lbnn_lanes_every(wide)) {

@@ -88,8 +88,11 @@ def merge_pads(graph: Graph) -> Graph:
 
 
 def remove_identities(graph: Graph) -> Graph:
-    """Drops nodes that give back their input: flatten of a vector, slope 1, scale 1 with shift 0, and the like."""
-    return _rewrite(graph, lambda node, rewriter: node.inputs[0] if _is_identity(node, rewriter) else node)
+    """Drops nodes that give back their input: flatten of a vector, slope 1, scale 1 with shift 0, and the like.
+
+    One that is added to its own input stays: the graph counts both as independent, which one value could not be.
+    """
+    return _rewrite(graph, lambda node, rewriter: node.inputs[0] if _is_removable(node, rewriter) else node)
 
 
 PASSES: tuple[Pass, ...] = (
@@ -281,6 +284,11 @@ def _merge_pad(node: Node, rewriter: Rewriter) -> Node | str:
         total = tuple(own + before for own, (before, _) in zip(node.attrs["padding"], amounts, strict=True))
         return replace(node, inputs=pad.inputs, attrs={**node.attrs, "padding": total})
     return node
+
+
+def _is_removable(node: Node, rewriter: Rewriter) -> bool:
+    readers = [set(map(rewriter.current, reader.inputs)) for reader in rewriter.graph.users[node.name]]
+    return _is_identity(node, rewriter) and not any({node.inputs[0], node.name} <= read for read in readers)
 
 
 def _is_identity(node: Node, rewriter: Rewriter) -> bool:

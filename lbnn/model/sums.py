@@ -13,6 +13,7 @@ from lbnn.base.arrays import Array
 from lbnn.graph import Node
 from lbnn.graph.reference import NUMPY
 from lbnn.ops import Shape
+from lbnn.ops.table import Use
 
 MOVING = ("flatten", "pad")
 """Operators that only move elements and put known zeros beside them."""
@@ -88,6 +89,9 @@ class SharedSums:
 
     def _made(self, node: Node, shape_of: Callable[[str], Shape]) -> Form | None:
         general, params = ops.find(node.op).general, dict[str, Any](node.params)
+        use = Use(tuple(map(shape_of, node.inputs)), shape_of(node.name), params, node.attrs)
+        if ops.find(node.op).identity(use):
+            return self.form(node.inputs[0])
         if general == "affine":
             shape = shape_of(node.name)
             scale, shift = (_spread(params[key], shape) for key in ("scale", "shift"))

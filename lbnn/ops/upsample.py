@@ -25,6 +25,8 @@ def upsample_point(xp: Namespace, x: Any, factors: Shape) -> Any:
 
 def upsample_shape(x: Shape, factors: Shape) -> Shape:
     """Each spatial axis grows by its factor."""
+    if len(x) not in (2, 3):
+        raise LbnnError(f"upsample: input {x} must have channels and one or two spatial axes")
     if len(factors) != len(x) - 1 or min(factors) < 1:
         raise LbnnError(f"upsample: factors {factors} do not fit input {x}; one of at least 1 for each spatial axis")
     return (x[0], *(size * factor for size, factor in zip(x[1:], factors, strict=True)))

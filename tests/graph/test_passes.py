@@ -166,6 +166,16 @@ def test_a_map_that_changes_any_element_is_no_identity(scale, shift):
     assert passes.remove_identities(graph) == graph
 
 
+def test_an_identity_that_is_added_to_its_input_stays_independent_of_it():
+    builder = GraphBuilder("net", (2, 3), True)
+    first = builder.add("first", "upsample", ["input"], {"factors": (1,)})
+    second = builder.add("second", "avg_pool", [first], POOL_OF_ONE)
+    graph = builder.finish(builder.add("sum", "add", [second, "input"]))
+    after = passes.remove_identities(graph)
+    assert len(after.nodes) == 2
+    check_moments(graph, after)
+
+
 def test_a_layer_that_others_read_too_is_left_alone():
     builder = GraphBuilder("net", (3,), True)
     op, attrs, params = linear(3, 3)

@@ -32,6 +32,7 @@ class Sum(nn.Module):
         torch.manual_seed(0)
         self.x, self.y, self.same = bnn.Conv1d(2, 2, 1, sigma=0.5), bnn.Conv1d(2, 2, 3, padding=1), nn.Identity()
         self.add, self.pad, self.act = bnn.Add(), bnn.ZeroPad1d((1, 0)), bnn.ReLU()
+        self.copy, self.line, self.window = bnn.Upsample(1), bnn.LeakyReLU(1.0), bnn.AvgPool1d(1)
         self.make = make
 
     def forward(self, x):
@@ -46,6 +47,8 @@ SUMS = {
     "a multiple": (lambda net, x, y: x + x * 2, 3.0, 0.0),
     "two multiples": (lambda net, x, y: (1.0 + 3 * x) - x / 2, 2.5, 0.0),
     "through a layer that does nothing": (lambda net, x, y: x + net.same(x), 2.0, 0.0),
+    "through an upsampling by 1": (lambda net, x, y: net.copy(x) + x, 2.0, 0.0),
+    "through a slope of 1 and a window of 1": (lambda net, x, y: net.line(x) + net.window(x), 2.0, 0.0),
     "three times": (lambda net, x, y: x + x + x, 3.0, 0.0),
     "a factor for each channel": (lambda net, x, y: x + x * COLUMN, 1.0 + COLUMN, 0.0),
     "flattened": (lambda net, x, y: (x * 3).flatten(1) + x.flatten(1), 4.0, 0.0),

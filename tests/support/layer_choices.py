@@ -181,7 +181,7 @@ def _zero_pad(rank: int) -> Maker:
 def _upsample(rank: int | None) -> Maker:
     def copies(draw: Draw, shape: Shape) -> Arguments | None:
         axes = len(shape) - 1
-        if axes < 1 or (rank is not None and axes != rank):
+        if axes not in draw.odd((1, 2), (3,)) or (rank is not None and axes != rank):
             return None
         return dict(scale_factor=draw.odd(draw.pick([1, 2, 3, draw.per_axis(axes, 1, 3)]), 0, 1.5))
 
@@ -232,8 +232,8 @@ def prelu(draw: Draw, shape: Shape) -> Arguments:
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "torch.sin": torch.sin,
     "torch.atan": torch.atan,
-    "F.mish": torch.nn.functional.mish,
-    "F.softsign": torch.nn.functional.softsign,
+    "nn.functional.mish": torch.nn.functional.mish,
+    "nn.functional.softsign": torch.nn.functional.softsign,
     "torch.square": torch.square,
     "torch.round": torch.round,
 }
@@ -254,7 +254,7 @@ class Function:
 
 def tabulated(draw: Draw, shape: Shape) -> Arguments:
     """Functions that rise, fall, saturate and grow, with cells of several widths."""
-    f = Function(draw.pick(["torch.sin", "torch.atan", "F.mish", "F.softsign", "torch.square"]))
+    f = Function(draw.pick(["torch.sin", "torch.atan", "nn.functional.mish", "nn.functional.softsign", "torch.square"]))
     return dict(
         f=draw.odd(f, Function("torch.round"), 3.0),
         range=draw.odd(draw.pick([(-8.0, 8.0), (-3, 5), (-2.5, 2.2)]), (1.0, 1.0), (0.0, float("nan"))),
