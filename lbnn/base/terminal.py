@@ -90,3 +90,8 @@ def kilobytes(count: int | None) -> str:
 def thousands(count: int | None) -> str:
     """A count with separators, or a dash."""
     return "-" if count is None else f"{count:,}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and what it counts: 1 row, 2 rows."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

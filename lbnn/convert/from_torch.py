@@ -120,6 +120,8 @@ ALTERNATIVES = {
     "RReLU": "use LeakyReLU, whose slope is not drawn, instead and train again",
     "GLU": "use lbnn.nn.Multiply of two branches, one behind Sigmoid, instead and train again",
     "Softsign": "give a range: pointwise={nn.Softsign: lbnn.nn.Pointwise(F.softsign, (-32, 32), 512)}",
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), "its weights are shared through time; use causal Conv1d (docs/streams.md)"),
+    **dict.fromkeys(("Attention", "Transformer"), "use convolutions, and lbnn.nn.Multiply for gates, and train again"),
     "": "see lbnn.nn for the layers that there are, or give its function: from_torch(net, pointwise={CLASS: f})",
 }
 """What to do, by what the name of the torch layer contains; the first that fits."""

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lbnn.base.terminal import counted
+
 
 @dataclass
 class Totals:
@@ -36,6 +38,6 @@ class Totals:
 
     def lines(self, uncalibrated: str) -> list[str]:
         """What is said of flagged rows, or that the model has no limit."""
-        unsure = uncalibrated if self.unsure is None else f"{self.unsure} rows unsure"
-        outside = f"{self.out_of_range} rows have inputs outside of the training range"
+        unsure = uncalibrated if self.unsure is None else f"{counted(self.unsure, 'row')} unsure"
+        outside = f"{counted(self.out_of_range, 'row')} with inputs outside of the training range"
         return [unsure, outside] if self.out_of_range else [unsure]

@@ -44,13 +44,17 @@ MAX_PICKLE = 300_000
 GLOBALS = {"torch._utils _rebuild_tensor_v2", "collections OrderedDict", *ITEM_SIZES}
 """The only names that a file may refer to."""
 
+HOW_TO_MAKE_ONE = "a model file is what lbnn.save(model, path, input_shape=...) or lbnn train writes"
+
 
 def read_archive(data: bytes) -> Any:
     """The plain data and tensors in the bytes of a file."""
+    if not data.startswith(b"PK"):
+        raise LbnnError(f"is not an lbnn model, nor a file of torch.save; {HOW_TO_MAKE_ONE}")
     with damage_explained():
         members = _members(data)
         if "data.pkl" not in members:
-            raise LbnnError("is not an lbnn model; write it with lbnn.save")
+            raise LbnnError(f"is not an lbnn model; {HOW_TO_MAKE_ONE}")
         _check_pickle(members)
         return torch.load(_archive(members), map_location="cpu", weights_only=True)
 
@@ -90,9 +94,9 @@ def _check_pickle(members: Mapping[str, bytes]) -> None:
         if number > MAX_PICKLE:
             raise LbnnError(f"has more than {MAX_PICKLE} pickle codes of graph and metadata")
         if opcode.name not in OPCODES:
-            raise LbnnError(f"holds the pickle code {opcode.name}, which lbnn.save never writes")
+            raise LbnnError(f"is not a file of lbnn.save (pickle code {opcode.name}); {HOW_TO_MAKE_ONE}")
         if opcode.name == "GLOBAL" and argument not in GLOBALS:
-            raise LbnnError(f"refers to {str(argument)[:100]!r}; a model file has plain data and tensors only")
+            raise LbnnError(f"is not a file of lbnn.save (refers to {str(argument)[:100]!r}); {HOW_TO_MAKE_ONE}")
         if opcode.name == "BINPERSID":
             _check_storage(pushed[-7:], members)
         elif opcode.name.endswith("BINPUT"):

@@ -15,7 +15,7 @@ import numpy as np
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
-from lbnn.train.listing import short, shortened
+from lbnn.train.listing import missing_notes, shortened
 
 Cells = list[str]
 Columns = dict[str, Cells]
@@ -106,7 +106,7 @@ def present(cell: str) -> bool:
 def whole_rows(columns: Mapping[str, Cells]) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], list[str]]:
     """Which rows have a value in every column, and a note for each column that lacks some."""
     here = {name: np.array([present(cell) for cell in cells], bool) for name, cells in columns.items()}
-    notes = [f"column {short(name)}: {int((~has).sum())} values missing" for name, has in here.items() if not has.all()]
+    notes = missing_notes({name: int((~has).sum()) for name, has in here.items()})
     whole = np.logical_and.reduce(list(here.values()))
     if not whole.any():
         raise LbnnError(f"no row has a value in every column; {shortened(notes, 4)}")

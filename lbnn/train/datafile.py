@@ -19,6 +19,7 @@ import numpy as np
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError, one_line
+from lbnn.base.terminal import counted
 from lbnn.train.csvfile import CsvFormat, present
 from lbnn.train.csvtable import csv_table, observed_targets
 from lbnn.train.labels import check_class_choice
@@ -122,7 +123,7 @@ def _good_rows(good: Any) -> tuple[Any, tuple[str, ...]]:
     """The same, and a note where some rows are not; there must be one that is."""
     if not good.any():
         raise LbnnError("every row of x and y holds a NaN or an infinity")
-    return good, () if good.all() else (f"{int((~good).sum())} rows with missing values left out",)
+    return good, () if good.all() else (f"{counted(int((~good).sum()), 'row')} with missing values left out",)
 
 
 def at_least_two_axes(part: Floats) -> Floats:

@@ -18,7 +18,7 @@ import torch
 from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
 from lbnn.base.temporary import held_folder, sweep
-from lbnn.base.terminal import share_bar
+from lbnn.base.terminal import counted, share_bar
 from lbnn.train.about import described
 from lbnn.train.chunks import Chunk, csv_chunks
 from lbnn.train.datafile import FEWEST_ROWS, form_of, is_npz, naming
@@ -186,7 +186,7 @@ def _description(job: Job, found: Survey, packed: Packed) -> str:
     size = 4 * sum(file.rows for file in packed.files.values()) * (fitted.inputs + fitted.outputs)
     return "\n".join(
         [
-            f"{found.whole} rows, {len(names)} inputs: {shortened(names)}",
+            f"{found.whole} rows, {counted(len(names), 'input')}: {shortened(names)}",
             *categories(found.columns),
             *found.notes,
             target_line(job.targets, found.classes),
@@ -206,7 +206,7 @@ def _trained(job: Job, found: Survey, packed: Packed, say: Callable[[str], None]
     else:
         trained = Trained(model, history, *_tested(model, test), f"{test.rows} test rows")
     passes = steps == math.ceil(fitted.rows / recipe.batch)
-    say(summary_lines(trained, "epochs" if passes else f"x {steps} steps"))
+    say(summary_lines(trained, None if passes else steps))
     return trained
 
 

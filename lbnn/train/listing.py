@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lbnn.base.errors import one_line
+from lbnn.base.terminal import counted
 
 
 def shortened(names: Sequence[str], most: int = 12) -> str:
@@ -16,3 +17,8 @@ def shortened(names: Sequence[str], most: int = 12) -> str:
 def short(name: str) -> str:
     """A name from a file as part of a line for people."""
     return one_line(name if len(name) <= 40 else f"{name[:37]}...")
+
+
+def missing_notes(missing: Mapping[str, int]) -> list[str]:
+    """A line for each column that lacks values."""
+    return [f"column {short(name)}: {counted(count, 'value')} missing" for name, count in missing.items() if count]

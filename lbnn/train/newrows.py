@@ -11,12 +11,13 @@ import numpy as np
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
+from lbnn.base.terminal import counted
 from lbnn.train.chunks import Chunk, ColumnPart, csv_chunks
 from lbnn.train.csvfile import CsvFormat, numbers
 from lbnn.train.csvtable import coarse_note, is_coarse, require_columns, unknown_note
 from lbnn.train.datafile import at_least_two_axes, finite_rows, form_of, is_npz, naming
 from lbnn.train.labels import class_numbers
-from lbnn.train.listing import short, shortened
+from lbnn.train.listing import missing_notes, shortened
 from lbnn.train.npzfile import read_arrays
 from lbnn.train.packing import inputs_of
 from lbnn.train.parquetfile import is_parquet, parquet_chunks
@@ -67,7 +68,9 @@ class RowReader:
         x = at_least_two_axes(read_arrays(self.path, ("x",))[0])
         good = finite_rows(x)
         self.rows, self.whole, self.share = len(good), int(good.sum()), 1.0
-        self.first_notes = () if good.all() else (f"{self.rows - self.whole} rows with missing values left out",)
+        self.first_notes = (
+            () if good.all() else (f"{counted(self.rows - self.whole, 'row')} with missing values left out",)
+        )
         yield NewRows(x[good], good, None)
 
     def _chunks(self) -> Iterator[NewRows]:
@@ -104,7 +107,7 @@ class RowReader:
         return values
 
     def _lacking(self) -> list[str]:
-        return [f"column {short(name)}: {it.missing} values missing" for name, it in self.seen.items() if it.missing]
+        return missing_notes({name: it.missing for name, it in self.seen.items()})
 
     @property
     def notes(self) -> list[str]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from lbnn import nn as bnn
 from lbnn.base.classes import Classes
 from lbnn.base.moments import Moments
+from lbnn.base.terminal import counted
 from lbnn.train import metrics
 from lbnn.train.class_metrics import ClassSummary, class_summary
 from lbnn.train.result import FitResult
@@ -84,10 +85,12 @@ def picture(trained: Trained, names: Sequence[str], path: Path) -> Path:
     return plots.save_picture(plots.regression(trained.test, trained.target, name=names[0]), path)
 
 
-def summary_lines(trained: Trained, unit: str = "epochs") -> str:
-    """How long it took and what it is worth, for people."""
+def summary_lines(trained: Trained, steps: int | None = None) -> str:
+    """How long it took and what it is worth, for people; `steps` are an epoch that is no pass over all rows."""
     history, scores = trained.history, trained.scores
-    done = f"trained for {len(history.epochs)} {unit} in {history.seconds:.0f} s"
+    epochs = len(history.epochs)
+    length = counted(epochs, "epoch") if steps is None else f"{epochs} x {counted(steps, 'step')}"
+    done = f"trained for {length} in {history.seconds:.0f} s"
     if scores is None:
         return f"{done}; not scored"
     few = "; so few rows say little" if len(trained.target) < FEW else ""

@@ -27,7 +27,7 @@ from lbnn.train.csvtable import (
     target_values,
 )
 from lbnn.train.labels import MOST_CLASSES, class_advice, class_names, holds_classes
-from lbnn.train.listing import short, shortened
+from lbnn.train.listing import missing_notes, shortened
 from lbnn.train.table import Choice, Column
 
 
@@ -92,7 +92,7 @@ def survey(chunks: Chunks, targets: Sequence[str], choice: Choice) -> Survey:
         if not awake:
             break
         empty -= awake
-    lacking = [f"column {short(name)}: {it.missing} values missing" for name, it in seen.items() if it.missing]
+    lacking = missing_notes({name: it.missing for name, it in seen.items()})
     if not whole:
         raise LbnnError(f"no row has a value in every column; {shortened(lacking, 4)}")
     if lacking:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lbnn.base.arrays import Floats
+from lbnn.base.terminal import counted
 from lbnn.train.csvfile import CsvFormat
 from lbnn.train.listing import short, shortened
 
@@ -101,7 +102,11 @@ class NewRows:
 def describe(table: Table) -> str:
     """What was read, in a few lines."""
     shape = "x".join(map(str, table.x.shape[1:]))
-    kinds = {1: f"{shape} inputs", 2: f"windows of {shape} (channels x length)", 3: f"images of {shape}"}
+    kinds = {
+        1: counted(table.x.shape[1], "input"),
+        2: f"windows of {shape} (channels x length)",
+        3: f"images of {shape}",
+    }
     names = f": {shortened(table.inputs)}" if table.columns else ""
     lines = [f"{len(table)} rows, {kinds[table.x.ndim - 1]}{names}", *categories(table.columns)]
     return "\n".join([*lines, *table.notes, target_line(table.targets, table.classes)])

@@ -45,7 +45,7 @@ def test_a_text_target_makes_a_model_that_names_its_classes_and_a_picture(run, t
     sky(tmp_path / "d.csv").open("a").write("1,2,\n")
     status, out, _ = run("train", "d.csv", "--target", "sky", *QUICK, "-o", "m.pt")
     assert status == 0
-    for word in ("60 rows", "sky, 3 classes: clear, dull, rain", "1 values missing", "accuracy", "NLL", "Brier", "ECE"):
+    for word in ("60 rows", "sky, 3 classes: clear, dull, rain", "1 value missing", "accuracy", "NLL", "Brier", "ECE"):
         assert word in out
     model = read_model(tmp_path / "m.pt")
     assert model.graph.head == "softmax" and model.metadata["classes"] == ["clear", "dull", "rain"]
@@ -160,7 +160,7 @@ def test_predict_tells_class_probabilities_and_entropies_of_each_row(run, work):
         "51 of 52 rows predicted",
         "51 rows with a known class: accuracy",
         "lbnn calibrate",
-        "rows have inputs outside",
+        "with inputs outside",
     ):
         assert word in out
     network = lbnn.load(work / "m.pt")

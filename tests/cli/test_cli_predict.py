@@ -84,7 +84,7 @@ def test_rows_with_missing_values_stay_empty_and_in_their_place(work, tmp_path):
     rows = rows_of(tmp_path / "p.csv")
     assert done.status == 0 and "2 of 3 rows predicted" in done.stdout and len(rows) == 3
     assert set(rows[1].values()) == {""} and rows[0]["out_of_range"] == "0" and rows[2]["out_of_range"] == "1"
-    assert "1 rows have inputs outside of the training range" in done.stdout
+    assert "1 row with inputs outside of the training range" in done.stdout
 
 
 def test_scores_are_told_where_the_target_is_known(work, tmp_path):

@@ -49,7 +49,7 @@ def test_the_command_writes_a_model_that_knows_its_columns_and_a_picture(run, tm
     (tmp_path / "d.csv").write_text("\n".join(["a,site,t", *lines, "1,,2"]))
     status, out, _ = run("d.csv", "--target", "t", "--hidden", "4", "--epochs", "2", "-o", "new/m.pt")
     assert status == 0
-    for word in ("40 rows", "roof, yard", "1 values missing", "NLL", "RMSE", "68% interval covers", "95% interval"):
+    for word in ("40 rows", "roof, yard", "1 value missing", "NLL", "RMSE", "68% interval covers", "95% interval"):
         assert word in out
     model = read_model(tmp_path / "new" / "m.pt")
     assert model.metadata["inputs"] == ["a", "site=roof", "site=yard"] and model.metadata["targets"] == ["t"]

@@ -115,7 +115,7 @@ NAMES = ["os system", "builtins eval", "builtins bytearray", "torch.serializatio
 def test_a_file_may_not_even_name_anything_but_plain_tensors(tmp_path, name):
     pickle = b"\x80\x02c" + name.replace(" ", "\n").encode() + b"\n(M\x10\x27tR."
     message = refuse(tmp_path, packed({**members(GOOD), "archive/data.pkl": pickle}))
-    assert f"refers to {name!r}; a model file has plain data and tensors only" in message
+    assert f"is not a file of lbnn.save (refers to {name!r})" in message
 
 
 # Bombs

@@ -53,7 +53,7 @@ def test_rows_with_missing_values_are_left_out_and_counted(tmp_path):
     table = read_table(csv_file(tmp_path, "a,b,y\n1,2,3\n,5,6\n7,NA,9\n8,9,?\n1,4,5\n"), "y")
     assert table.inputs == ("b",) and table.x.tolist() == [[2], [4]]
     assert table.y.tolist() == [[3], [5]]
-    assert "column b: 1 values missing" in table.notes
+    assert "column b: 1 value missing" in table.notes
     assert "3 of 5 rows left out for missing values" in table.notes
     assert "column a: does not vary, left out" in table.notes
 
