@@ -60,7 +60,7 @@ large: .venv/installed ## train on 10,000,000 rows that stay on the disk, and me
 	@$(BIN)/python tools/bench/large.py
 
 test: .venv/installed lint ## run the whole test suite; TESTS=tests/base for a part
-	$(BIN)/pytest -n $(JOBS) $(TESTS)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal $(TESTS)
 
 elsewhere: .venv/installed ## make test in a fresh clone in a folder with a space, as another user, with other settings, offline
 	$(BIN)/python tools/check/elsewhere.py --jobs $(JOBS) --tests "$(TESTS)"

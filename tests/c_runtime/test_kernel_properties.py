@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.special import erfcx, log1p
-from test_kernels import BUILDS, Kernels, compile_kernels
+from test_kernels import BUILDS, Kernels, compile_kernels, kernels_folder
 
 from lbnn.exporters.c.pack import pack_weights
 from lbnn.exporters.c.shapes import ConvShape, PoolShape, small_shape
@@ -35,7 +35,7 @@ PROPERTY = settings(
 
 @pytest.fixture(scope="module", params=TRIED)
 def kernels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernels:
-    return compile_kernels(BUILDS[request.param], tmp_path_factory.mktemp("properties"))
+    return compile_kernels(BUILDS[request.param], kernels_folder(tmp_path_factory))
 
 
 # ---- every bit pattern ----------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from test_kernels import SOURCE, assert_moments, compile_kernels, double
+from test_kernels import PLAIN, assert_moments, compile_kernels, double
 from test_strict import Emulated
 
 from lbnn.device.cores import CORES
@@ -151,7 +151,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=BUILDS)
 def host(request: pytest.FixtureRequest, folder: Path) -> Callable[[str, list[Any]], list[np.ndarray]]:
-    kernels = compile_kernels(BUILDS[request.param], folder)
+    kernels = compile_kernels(BUILDS[request.param], folder, PLAIN)
 
     def call(name: str, arguments: list[Any]) -> list[np.ndarray]:
         kernels(name, *arguments)
@@ -168,7 +168,7 @@ def core(compiler: str, folder: Path) -> Emulated:
     names += ["lbnn_conv2d_small", "lbnn_avg_pool", "lbnn_avg_pool_correlated", "lbnn_avg_pool_point"]
     flags = (*CORE_BUILDS[compiler], "-DLBNN_KERNEL=")
     m4, image, include = CORES["cortex-m4"], folder / f"{compiler}.elf", [ROOT / "c_runtime"]
-    return Emulated(UnicornMachine(link_for_core(m4, [SOURCE], image, names, flags, include, compiler), m4))
+    return Emulated(UnicornMachine(link_for_core(m4, [PLAIN], image, names, flags, include, compiler), m4))
 
 
 @pytest.mark.parametrize("terms", TERMS)
@@ -240,7 +240,7 @@ def test_every_kernel_of_a_layer_adds_in_the_same_order(folder: Path) -> None:
         given, found = layer(name, TERMS[0], False, 1), set()
         small = small_shape(shape(TERMS[0]))
         for command in commands:
-            run = compile_kernels(command, folder)
+            run = compile_kernels(command, folder, PLAIN)
             for form, sizes in (
                 (kernel, given._sizes(kernel)),
                 ("lbnn_conv2d", [given.shape]),
@@ -260,7 +260,7 @@ def test_one_long_chain_would_not_do(folder: Path) -> None:
         (runtime / header.name).write_text(
             header.read_text().replace("#define LBNN_FOLD 144", "#define LBNN_FOLD 1000000")
         )
-    chain = compile_kernels(f"gcc -std=c99 -O2 -I{shlex.quote(str(runtime))}", folder)
+    chain = compile_kernels(f"gcc -std=c99 -O2 -I{shlex.quote(str(runtime))}", folder, PLAIN)
     given = layer("linear, 13 outputs", TERMS[-1], True, 1)
 
     def call(name: str, arguments: list[Any]) -> list[np.ndarray]:
