@@ -45,10 +45,10 @@ LBNN_INLINE lbnn_long_tail lbnn_long_tail_of(lbnn_lanes x, lbnn_lanes bell)
 }
 
 /* E and V with sigma and |E|; the tails beyond the kink that is nearer to E, x standard deviations away, and beyond the
- * other one, and sigma and V for their terms: 0 where there is none, because 0 times what overflows is NaN. */
+ * other one, and `root`, sigma for their terms: 0 where there is none, because 0 times what overflows is NaN. */
 typedef struct {
     lbnn_moments in;
-    lbnn_lanes sigma, size, x, root, var;
+    lbnn_lanes sigma, size, x, root;
     lbnn_mask negative;
     lbnn_long_tail nearer, further;
 } lbnn_hardswish_input;
@@ -65,7 +65,6 @@ LBNN_INLINE void lbnn_hardswish_tails(lbnn_hardswish_input *a)
     if (lbnn_lanes_worth(inside)) {
         a->x = lbnn_tail_place(lbnn_lanes_select(inside, close, zero), lbnn_lanes_select(inside, a->sigma, one));
         a->root = lbnn_lanes_select(inside, a->sigma, zero);
-        a->var = lbnn_lanes_select(inside, a->in.var, zero);
         const lbnn_lanes bell = lbnn_bell(0.5f * (a->x * a->x));
         a->nearer = lbnn_long_tail_of(a->x, lbnn_lanes_select(inside, bell, zero));
         if (lbnn_lanes_worth(both)) {
@@ -133,7 +132,7 @@ LBNN_INLINE lbnn_moments lbnn_hardswish_inside(const lbnn_hardswish_input *a)
 LBNN_INLINE lbnn_moments lbnn_hardswish_outside(const lbnn_hardswish_input *a)
 {
     LBNN_ROUND_PRODUCTS
-    const lbnn_lanes zero = lbnn_lanes_fill(0.0f), sigma = a->root, var = a->var;
+    const lbnn_lanes zero = lbnn_lanes_fill(0.0f), sigma = a->root, var = a->in.var;
     const lbnn_lanes line = lbnn_lanes_select(a->negative, zero, lbnn_lanes_fill(1.0f));
     lbnn_moments out;
     out.mean = line * a->in.mean;
@@ -199,7 +198,6 @@ LBNN_INLINE lbnn_moments lbnn_hardswish_of(lbnn_moments in, lbnn_tail_odd c)
     a.size = lbnn_lanes_abs(in.mean);
     a.x = zero;
     a.root = zero;
-    a.var = zero;
     a.negative = lbnn_lanes_less(in.mean, zero);
     a.nearer = nothing;
     a.further = nothing;

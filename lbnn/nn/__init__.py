@@ -18,7 +18,7 @@ from lbnn.nn.smooth import GELU, Sigmoid, SiLU, Softplus, Tanh
 from lbnn.nn.structure import Add, Concat, Constant, Flatten, ZeroPad1d, ZeroPad2d, cat
 from lbnn.nn.transposed import ConvTranspose1d, ConvTranspose2d
 from lbnn.nn.trees import take_apart_by_iteration
-from lbnn.nn.upsampling import Upsample, UpsamplingNearest2d
+from lbnn.nn.upsampling import Upsample, UpsampleNearest, UpsamplingNearest2d
 from lbnn.nn.weighted import Conv1d, Conv2d, Linear
 
 __all__ = [
@@ -70,6 +70,7 @@ __all__ = [
     "Standardize",
     "Tanh",
     "Upsample",
+    "UpsampleNearest",
     "UpsamplingNearest2d",
     "VarianceHead",
     "ZeroPad1d",

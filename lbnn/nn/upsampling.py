@@ -52,3 +52,9 @@ class UpsamplingNearest2d(Upsample):
     """`torch.nn.UpsamplingNearest2d`."""
 
     counterpart = nn.UpsamplingNearest2d
+
+
+class UpsampleNearest(Upsample):
+    """`Upsample` by the name of its one mode."""
+
+    counterpart = None

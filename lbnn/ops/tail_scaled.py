@@ -6,7 +6,8 @@ With rho = J2 / I1 = N / D as in lbnn/ops/tail.py,
 
 Products of such exponentials with the moments themselves would overflow and underflow. Here x may be a little below
 zero, and for float32 the fit is made for that. Where powers of x would overflow the polynomials stay as they are: rho
-is next to nothing there.
+is next to nothing there. lbnn/ops/mills.py has moments up to the fourth, of another ratio: two products more for these
+three, and it is fitted from zero on: at -0.4 it is off by 6e-5.
 """
 
 from __future__ import annotations

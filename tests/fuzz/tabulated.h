@@ -32,7 +32,7 @@ static double tabulated_value(const float *table, int cells, double place, doubl
 }
 
 /* What lbnn/ops/stored_function.py stores for C, for cells of half a unit around zero. */
-static void tabulated_table(float *table, int cells)
+static void tabulated_make(float *table, int cells)
 {
     const double step = 0.5, start = -0.25 * cells;
     const double ends[] = {start, start + step * cells};
@@ -72,6 +72,18 @@ static void tabulated_table(float *table, int cells)
     }
 }
 
+/* A block of exactly the table's length; each table is made once. */
+static float *tabulated_table(fuzz *f, int cells)
+{
+    static float made[TABULATED_MOST + 1][TABULATED_LEN];
+    static int is_made[TABULATED_MOST + 1];
+    if (!is_made[cells]) {
+        tabulated_make(made[cells], cells);
+        is_made[cells] = 1;
+    }
+    return fuzz_copy(f, made[cells], LBNN_TABULATED_CELLS + 4 * cells + 3 * LBNN_TABULATED_KNOTS(cells));
+}
+
 /* By the trapezoidal rule over 8 sigma. */
 static void tabulated_check(fuzz *f, const float *table, int cells, float e, float v, float mean, float var, int compare)
 {
@@ -104,9 +116,7 @@ static void fuzz_tabulated(fuzz *f)
 {
     const int n = fuzz_size(f, 1, 20), cells = fuzz_size(f, 8, TABULATED_MOST);
     const float *e = fuzz_means(f, n), *v = fuzz_variances(f, n);
-    const int length = LBNN_TABULATED_CELLS + 4 * cells + 3 * LBNN_TABULATED_KNOTS(cells);
-    float *mean = fuzz_copy(f, e, n), *var = fuzz_copy(f, v, n), *table = fuzz_block(f, length);
-    tabulated_table(table, cells);
+    float *mean = fuzz_copy(f, e, n), *var = fuzz_copy(f, v, n), *table = tabulated_table(f, cells);
     lbnn_tabulated(mean, var, n, fuzz_keep(f, table), cells);
     for (int i = 0; i < n; i++) {
         tabulated_check(f, table, cells, e[i], v[i], mean[i], var[i], i < 3);
@@ -116,10 +126,8 @@ static void fuzz_tabulated(fuzz *f)
 static void fuzz_tabulated_point(fuzz *f)
 {
     const int n = fuzz_size(f, 1, 20), cells = fuzz_size(f, 8, TABULATED_MOST);
-    const int length = LBNN_TABULATED_CELLS + 4 * cells + 3 * LBNN_TABULATED_KNOTS(cells);
     const float *x = fuzz_means(f, n);
-    float *out = fuzz_copy(f, x, n), *table = fuzz_block(f, length);
-    tabulated_table(table, cells);
+    float *out = fuzz_copy(f, x, n), *table = tabulated_table(f, cells);
     lbnn_tabulated_point(out, n, fuzz_keep(f, table), cells);
     for (int i = 0; i < n; i++) {
         if (!is_finite(x[i]) || fabsf(x[i]) > 1e18f) {

@@ -374,6 +374,7 @@ LAYERS: dict[str, Maker] = {
     "ZeroPad1d": _zero_pad(1),
     "ZeroPad2d": _zero_pad(2),
     "Upsample": _upsample(None),
+    "UpsampleNearest": _upsample(None),
     "UpsamplingNearest2d": _upsample(2),
     "Dropout": dropout,
     "BatchNorm": batch_norm,

@@ -18,6 +18,23 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "layers.md"
 VARIANTS = {"leaky_relu": ("leaky_relu_clamped",), "avg_pool": ("avg_pool_correlated",)}
 """Operators that an argument of a layer chooses instead of its own."""
 
+ROUNDING = (1e-6, 1e-6)
+STATED = {
+    **dict.fromkeys(("abs", "elu", "leaky_relu", "piecewise"), ROUNDING),
+    "hardswish": (1e-6, 3e-6),
+    "GELU": (1e-6, 3e-6),
+    "Sigmoid": (3e-6, 3e-5),
+    "SiLU": (5e-6, 1e-4),
+    "Softplus": (1e-6, 4e-6),
+    "Tanh": (2e-6, 2e-5),
+    "tabulated": (1e-5, 1e-4),
+    "max_pool": (0.05, 0.18),
+}
+"""By operator or layer: largest errors of the mean, in standard deviations of the result, and of these themselves.
+
+tests/nn/test_stated_errors.py holds them.
+"""
+
 START, END = "<!-- table: tools/tables/layer_table.py -->\n", "<!-- end of table -->\n"
 
 
@@ -43,14 +60,25 @@ def is_folded(op: Op) -> bool:
     return op.as_affine is not None and op.general != "affine"
 
 
+def stated(name: str, kind: type[Layer]) -> tuple[float, float] | None:
+    """The errors of a layer; none where its moments are the definition itself."""
+    return STATED.get(name) or STATED.get(kind.op)
+
+
+def shown(errors: tuple[float, float] | None) -> str:
+    """As the table has it."""
+    return " / ".join(f"{part:.0e}" if part < 0.01 else f"{part:g}" for part in errors) if errors else "exact"
+
+
 def table() -> str:
     """Markdown: a row for each layer."""
-    lines = ["| layer | operators | torch, numpy, ONNX | C |", "|---|---|---|---|"]
+    lines = ["| layer | operators | torch, numpy, ONNX | C | error: mean / sd |", "|---|---|---|---|---|"]
     for name, kind in layer_classes().items():
         names = operators(kind)
         listed = ", ".join(f"`{name}`" for name in names)
         kernels = "yes" if all(OPS[name].general in ROWS for name in names) else "no"
-        lines.append(f"| `{name}` | {listed} | yes | {'folded' if is_folded(OPS[kind.op]) else kernels} |")
+        in_c = "folded" if is_folded(OPS[kind.op]) else kernels
+        lines.append(f"| `{name}` | {listed} | yes | {in_c} | {shown(stated(name, kind))} |")
     return "\n".join(lines) + "\n"
 
 

@@ -55,7 +55,7 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_elu": (3904, 128),
     "lbnn_elu_point": (396, 64),
     "lbnn_emit": (152, 44),
-    "lbnn_hardswish": (3848, 136),
+    "lbnn_hardswish": (3864, 136),
     "lbnn_hardswish_point": (112, 40),
     "lbnn_is_finite": (46, 20),
     "lbnn_is_variance": (50, 20),
