@@ -9,6 +9,7 @@ from math import prod
 from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.exporters.c.half_footprint import HALF_KERNELS
+from lbnn.exporters.c.heads import stack_len
 from lbnn.exporters.c.int_footprint import INTEGER_CALLEES, INTEGER_CHECKS, INTEGER_KERNELS, ROOT_BYTES, SOFT_BYTES
 from lbnn.exporters.c.program import Program
 from lbnn.exporters.c.streams import PushProgram
@@ -165,8 +166,11 @@ def _called(program: Program) -> list[str]:
 
 
 def _scales(program: Program) -> int:
-    """The exponents of all values."""
-    return 8 * (2 + len(program.graph.nodes)) + PREDICT_STACK if program.dtype.is_integer else 0
+    """The exponents of all values, and the floats of a head."""
+    if not program.dtype.is_integer:
+        return 0
+    floats = stack_len(program.graph.head, program.output_len)
+    return 8 * (2 + len(program.graph.nodes)) + PREDICT_STACK + (PREDICT_STACK + 4 * floats if floats else 0)
 
 
 def _of_push(push: PushProgram) -> dict[str, int]:
