@@ -24,7 +24,7 @@ from lbnn.measure.backends import default_backends
 from lbnn.measure.cost import Cost
 from lbnn.measure.device_backend import run_device
 from lbnn.measure.loss import BitLoss, losses_by_kind, plain_losses, show_losses
-from lbnn.measure.parity import CLASS_PARITY, class_error
+from lbnn.measure.parity import CLASS_PARITY, Runner, class_error
 from lbnn.measure.samples import Samples, draw_samples
 from lbnn.measure.verify import too_small
 from lbnn.model.file import Model
@@ -75,11 +75,16 @@ def integer_losses(model: Model, samples: Samples, expected: IntegerResult) -> d
     return losses_by_kind(rows, stored, [samples.kinds[i] for i in kept], model.graph)
 
 
+def ordinary_samples(model: Model, count: int = ORDINARY) -> Samples:
+    """Inputs as the model expects them, always the same; two of seven that are drawn are."""
+    drawn = draw_samples(model, 7 * count // 2, seed=0)
+    chosen = [i for i, kind in enumerate(drawn.kinds) if kind == "ordinary"]
+    return Samples(drawn.mean[chosen], None, ("ordinary",) * len(chosen))
+
+
 def ordinary_loss(model: Model, dtype: str) -> BitLoss:
     """What integers lose on ordinary inputs."""
-    drawn = draw_samples(model, 7 * ORDINARY // 2, seed=0)
-    chosen = [i for i, kind in enumerate(drawn.kinds) if kind == "ordinary"]
-    samples = Samples(drawn.mean[chosen], None, ("ordinary",) * len(chosen))
+    samples = ordinary_samples(model)
     return integer_losses(model, samples, expect_integers(model, samples, dtype))["ordinary"]
 
 
@@ -91,14 +96,20 @@ def too_coarse(loss: BitLoss) -> str:
 
 
 def verify_integers(
-    model: Model, samples: Samples, names: Sequence[str], dtype: str, left_out: dict[str, str] | None = None
+    model: Model,
+    samples: Samples,
+    names: Sequence[str],
+    dtype: str,
+    left_out: dict[str, str] | None = None,
+    weights: str = "source",
 ) -> list[IntegerVerdict]:
     """Every backend beside the reference; a board that is too small goes to `left_out`, or is an error without it."""
     expected, rows = expect_integers(model, samples, dtype), []
     with progress("verifying", names) as steps:
         for name in steps:
             try:
-                rows.append(_judge(name, model, samples, dtype, expected))
+                runner = partial(run_device, name, dtype=dtype, weights=weights)
+                rows.append(_judge(name, runner, model, samples, expected))
             except (CompileError, OutOfMemory) as error:
                 reason = too_small(error) if isinstance(error, CompileError) else str(error)
                 if left_out is None or not reason:
@@ -107,8 +118,8 @@ def verify_integers(
     return rows
 
 
-def _judge(name: str, model: Model, samples: Samples, dtype: str, expected: IntegerResult) -> IntegerVerdict:
-    outcome = partial(run_device, name, dtype=dtype)(model, samples)
+def _judge(name: str, runner: Runner, model: Model, samples: Samples, expected: IntegerResult) -> IntegerVerdict:
+    outcome = runner(model, samples)
     wrong = _bits_differ(outcome.mean, expected.mean) | _bits_differ(outcome.var, expected.var)
     places = np.flatnonzero(wrong)
     first = f"#{places[0]} {samples.kinds[places[0]]}" if places.size else ""

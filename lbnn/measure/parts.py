@@ -1,8 +1,8 @@
 """Well-known microcontrollers, and whether a model fits them with room for the rest of a firmware.
 
-Flash: weights, code, the routines for float where the core has no unit for it, and a reserve. RAM: work buffer, stack
-and a reserve. The estimate of code and stack is an upper bound for gcc on Cortex-M, see lbnn/exporters/c/footprint.py;
-other instruction sets get an allowance on top.
+Flash: weights, code, the routines for float where the core has no unit for it and they are called, and a reserve. RAM:
+work buffer, stack and a reserve. The estimate of code and stack is an upper bound for gcc on Cortex-M, see
+lbnn/exporters/c/footprint.py; other instruction sets get an allowance on top.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Fit:
 
 def place(need: Footprint, part: Chip) -> Fit:
     """The model on one part."""
-    code = round(part.code * need.code_bytes) + (0 if part.fpu else SOFT_FLOAT)
+    code = round(part.code * need.code_bytes) + (0 if part.fpu or not need.floats else SOFT_FLOAT)
     constants = need.weight_bytes if part.copies_constants else 0
     return Fit(
         part,

@@ -104,6 +104,7 @@ TABLE_BYTES = {"lbnn_int_narrow": ROOT_BYTES, "lbnn_int_softplus": SOFT_BYTES}
 CHECKS = ("lbnn_is_finite", "lbnn_is_variance", "lbnn_emit", "lbnn_copy")
 GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48, "lbnn_max_pool_shape": 52}
 GEOMETRY_BYTES["lbnn_int_layer"] = 56
+SCALE_BYTES, SOURCE_BYTES = 16, 32  # lbnn_int_scale and lbnn_int_source
 _OF_STREAMS = ("state_bytes", "push_work_bytes", "push_macs")
 
 
@@ -119,6 +120,7 @@ class Footprint:
     state_bytes: int = 0  # of a stream, for each
     push_work_bytes: int = 0
     push_macs: int = 0  # of the costliest sample
+    floats: bool = True  # whether anything is computed in float
 
     @property
     def flash_bytes(self) -> int:
@@ -133,7 +135,8 @@ class Footprint:
     @property
     def numbers(self) -> dict[str, int]:
         """Everything by name; what is of streams alone where there is one."""
-        return {key: value for key, value in asdict(self).items() if self.state_bytes or key not in _OF_STREAMS}
+        left_out = ("floats", *(() if self.state_bytes else _OF_STREAMS))
+        return {key: value for key, value in asdict(self).items() if key not in left_out}
 
     @property
     def of_stream(self) -> dict[str, int]:
@@ -155,6 +158,7 @@ def footprint(program: Program) -> Footprint:
         work_bytes=program.dtype.element.itemsize * program.work_len,
         stack_bytes=functions * PREDICT_STACK + max(measured[name][1] for name in kernels) + _scales(program),
         macs=sum(macs(node, program.graph) for node in program.graph.nodes),
+        floats=not program.dtype.is_integer or program.graph.head is not None,
         **({} if push is None else _of_push(push)),
     )
 
@@ -166,11 +170,12 @@ def _called(program: Program) -> list[str]:
 
 
 def _scales(program: Program) -> int:
-    """The exponents of all values, and the floats of a head."""
+    """The exponents of all values, where the input lies, and the floats of a head."""
     if not program.dtype.is_integer:
         return 0
     floats = stack_len(program.graph.head, program.output_len)
-    return 8 * (2 + len(program.graph.nodes)) + PREDICT_STACK + (PREDICT_STACK + 4 * floats if floats else 0)
+    scales = SCALE_BYTES * (2 + len(program.graph.nodes)) + SOURCE_BYTES
+    return scales + PREDICT_STACK + (PREDICT_STACK + 4 * floats if floats else 0)
 
 
 def _of_push(push: PushProgram) -> dict[str, int]:
