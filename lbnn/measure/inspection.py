@@ -179,7 +179,7 @@ def _titled(layer: ExportedLayer) -> str:
     return f"{layer.op} ({layer.variance})" if layer.variance in ("rank1", "row") else layer.op
 
 
-FORM_COLUMNS = ("form", "weights", "code", "RAM", "parts", "too small")
+FORM_COLUMNS = ("form", "weights", "code", "RAM", "parts", "not on")
 
 
 def show_forms(forms: Mapping[str, Footprint | str]) -> None:

@@ -121,6 +121,7 @@ class Footprint:
     push_work_bytes: int = 0
     push_macs: int = 0  # of the costliest sample
     floats: bool = True  # whether anything is computed in float
+    wide_int: bool = False  # whether it needs an int of 32 bits
 
     @property
     def flash_bytes(self) -> int:
@@ -135,7 +136,7 @@ class Footprint:
     @property
     def numbers(self) -> dict[str, int]:
         """Everything by name; what is of streams alone where there is one."""
-        left_out = ("floats", *(() if self.state_bytes else _OF_STREAMS))
+        left_out = ("floats", "wide_int", *(() if self.state_bytes else _OF_STREAMS))
         return {key: value for key, value in asdict(self).items() if key not in left_out}
 
     @property
@@ -159,6 +160,7 @@ def footprint(program: Program) -> Footprint:
         stack_bytes=functions * PREDICT_STACK + max(measured[name][1] for name in kernels) + _scales(program),
         macs=sum(macs(node, program.graph) for node in program.graph.nodes),
         floats=not program.dtype.is_integer or program.graph.head is not None,
+        wide_int=program.dtype.is_integer,
         **({} if push is None else _of_push(push)),
     )
 
