@@ -6,23 +6,24 @@ from pathlib import Path
 
 import click
 
-from lbnn.cli.command import AS_JSON, MODEL, command, print_json, split_names
+from lbnn.cli.command import AS_JSON, DTYPE, MODEL, command, print_json, split_names
 
 
 @command("lbnn bench gas_sensor.pt --backends onnx,c,cortex-m4-gcc --layers")
 @MODEL
 @click.option("--backends", help="Comma-separated; default is a choice of those whose tools are here.")
 @click.option("--layers", is_flag=True, help="Instructions of each layer on a Cortex-M4F, and the fewest possible.")
+@DTYPE
 @AS_JSON
-def bench_command(model: Path, backends: str | None, layers: bool, as_json: bool) -> None:
+def bench_command(model: Path, backends: str | None, layers: bool, dtype: str, as_json: bool) -> None:
     """What a prediction of MODEL costs: instructions, flash, RAM, and time relative to onnxruntime."""
     from lbnn.measure.bench import choose_measured, measure_backends, plain_bench, show_bench, show_layers
 
     names, lacking = choose_measured(split_names(backends))
-    found = measure_backends(model, names, asked=backends is not None)
+    found = measure_backends(model, names, asked=backends is not None, dtype=dtype)
     if as_json:
-        print_json({"model": str(model), **plain_bench(found, lacking)})
+        print_json({"model": str(model), "dtype": dtype, **plain_bench(found, lacking)})
         return
-    show_bench(found, lacking, f"{model}: one prediction")
+    show_bench(found, lacking, f"{model}: one prediction" + ("" if dtype == "float32" else f" in {dtype}"))
     if layers:
         show_layers(found)

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from lbnn.exporters.options import DTYPES
+
 MODEL = click.argument("model", type=click.Path(path_type=Path))
 FORCE = click.option("--force", is_flag=True, help="Replace existing output.")
 DECIMAL = click.option(
@@ -15,6 +17,9 @@ DECIMAL = click.option(
 )
 ENCODING = click.option("--encoding", default="utf-8-sig", show_default=True, help="Of a CSV, such as latin-1.")
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+DTYPE = click.option(
+    "--dtype", type=click.Choice(DTYPES), default="float32", show_default=True, help="Arithmetic of the C."
+)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 
 

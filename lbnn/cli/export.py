@@ -60,13 +60,12 @@ def export_command(model: Path, target: str, out: Path | None, name: str | None,
 
 def _warn_of_loss(model: Path, dtype: str) -> None:
     """On stderr, where integers lose more of a model than they should."""
-    from lbnn.measure.integer_verify import MOST_KL, ordinary_loss
+    from lbnn.measure.integer_verify import ordinary_loss, too_coarse
     from lbnn.model.file import read_model
 
-    loss = ordinary_loss(read_model(model), dtype)
-    if not loss.kl_mean <= MOST_KL:
+    if lost := too_coarse(ordinary_loss(read_model(model), dtype)):
         instead = "--dtype int16" if dtype == "int8" else "--dtype float32"
-        print(f"warning: {dtype} loses KL {loss.kl_mean:.2g} a prediction; {instead} keeps more", file=sys.stderr)
+        print(f"warning: {dtype} loses {lost}; {instead} keeps more", file=sys.stderr)
 
 
 def command_line() -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from lbnn.cli.command import AS_JSON, DECIMAL, ENCODING, FORCE, MODEL, SHARE, command, print_json, quiet_if
+from lbnn.cli.command import AS_JSON, DECIMAL, DTYPE, ENCODING, FORCE, MODEL, SHARE, command, print_json, quiet_if
 
 
 @command("lbnn predict weather.pt today.csv -o predicted.csv")
@@ -14,6 +14,7 @@ from lbnn.cli.command import AS_JSON, DECIMAL, ENCODING, FORCE, MODEL, SHARE, co
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("predicted.csv"), show_default=True)
 @click.option("--backend", default="torch", show_default=True, help="torch, onnx, c or a device, as in lbnn verify.")
+@DTYPE
 @click.option("--level", type=SHARE, help="Of the interval or set; as calibrated, or 0.9.")
 @DECIMAL
 @ENCODING
@@ -24,6 +25,7 @@ def predict_command(
     data: Path,
     out: Path,
     backend: str,
+    dtype: str,
     level: float | None,
     decimal: str,
     encoding: str,
@@ -35,6 +37,6 @@ def predict_command(
     from lbnn.train.csvfile import CsvFormat
 
     form = CsvFormat(decimal, encoding)
-    found = predict_file(model, data, out, backend, level, force, form, quiet_if(as_json))
+    found = predict_file(model, data, out, backend, level, force, form, quiet_if(as_json), dtype)
     if as_json:
         print_json(found)

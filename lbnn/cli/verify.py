@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from lbnn.cli.command import AS_JSON, MODEL, command, print_json, split_names
-from lbnn.exporters.options import DTYPES, WEIGHT_FORMS
+from lbnn.cli.command import AS_JSON, DTYPE, MODEL, command, print_json, split_names
+from lbnn.exporters.options import WEIGHT_FORMS, COptions
 
 
 @command("lbnn verify gas_sensor.pt --backends torch,onnx,c,cortex-m4")
@@ -20,7 +20,7 @@ from lbnn.exporters.options import DTYPES, WEIGHT_FORMS
     type=float,
     help="Largest error that passes; default 1e-5, or what float32 may lose where that is more.",
 )
-@click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True, help="Arithmetic of the C.")
+@DTYPE
 @click.option("--input-variance", is_flag=True, help="Verify the variant whose input has a variance.")
 @click.option(
     "--weights", type=click.Choice(WEIGHT_FORMS), default="source", show_default=True, help="Those of the generated C."
@@ -48,7 +48,8 @@ def verify_command(
     from lbnn.model.file import read_model
 
     if dtype != "float32":
-        return _verify_integers(model, backends, samples, seed, dtype, input_variance, as_json)
+        options = COptions(dtype=dtype, input_variance=input_variance, weights=weights)
+        return _verify_integers(model, backends, samples, seed, options, as_json)
     names, lacking = choose_backends(split_names(backends), "verify")
     names = names if backends else storing_backends(names, weights)
     read = read_model(model)
@@ -69,7 +70,7 @@ def verify_command(
 
 
 def _verify_integers(
-    model: Path, backends: str | None, samples: int, seed: int, dtype: str, input_variance: bool, as_json: bool
+    model: Path, backends: str | None, samples: int, seed: int, options: COptions, as_json: bool
 ) -> int:
     from lbnn.measure import integer_verify as ints
     from lbnn.measure.samples import draw_samples
@@ -78,8 +79,8 @@ def _verify_integers(
     asked = split_names(backends)
     names, lacking = ints.integer_backends(asked)
     read = read_model(model)
-    drawn = draw_samples(read, samples, seed, input_variance)
-    rows = ints.verify_integers(read, drawn, names, dtype, None if asked else lacking)
+    drawn, dtype = draw_samples(read, samples, seed, options.input_variance), options.dtype
+    rows = ints.verify_integers(read, drawn, names, dtype, None if asked else lacking, options.weights)
     losses = ints.integer_losses(read, drawn, ints.expect_integers(read, drawn, dtype))
     if as_json:
         head = {"model": str(model), "sha256": read.sha256, "dtype": dtype}

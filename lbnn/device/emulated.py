@@ -80,7 +80,7 @@ class _UnicornImage:
 
     def run(self, samples: Sequence[Floats], profile: bool) -> DeviceResult:
         machine = UnicornMachine(self.linked.elf, self.core)
-        machine.charge_calls_to(self.model.predict)
+        machine.charge_calls_to(self._layered(machine))
         inputs = [machine.alloc(self.model.input_len) for _ in samples]
         outputs = [machine.alloc(length) for length in (self.model.output_len, self.model.second_len)]
         painted = painted_work(self.model)
@@ -118,9 +118,15 @@ class _UnicornImage:
             record["variance"] = machine.read(variance, model.second_len)
         return records, instructions
 
+    def _layered(self, machine: UnicornMachine) -> str:
+        """The function that calls the kernels, or the one that it became a part of."""
+        known = {name for _, _, name in machine.symbols.functions}
+        return self.model.layered if self.model.layered in known else self.model.predict
+
     def _lines(self, machine: UnicornMachine) -> dict[int, int]:
-        source = SourceLines(self.linked.elf, self.model.source.name, self.model.predict)
-        begin, end = machine.symbols.range_of(self.model.predict)
+        function = self._layered(machine)
+        source = SourceLines(self.linked.elf, self.model.source.name, function)
+        begin, end = machine.symbols.range_of(function)
         costs: Counter[int] = Counter()
         for counts in (machine.executed(), machine.charged()):
             for address, count in counts.items():

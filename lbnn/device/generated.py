@@ -61,6 +61,11 @@ class GeneratedModel:
         return f"{self.name}_{'classify' if self.classifies else 'predict'}"
 
     @property
+    def layered(self) -> str:
+        """The C function that calls the kernels: that of integers is shared by two that predict."""
+        return f"{self.name}_run" if self.element.kind == "i" else self.predict
+
+    @property
     def weight_pattern(self) -> str:
         """Names of the weight arrays: those of the model, not those of the runtime's tables."""
         return f"(?i){re.escape(self.name)}_"

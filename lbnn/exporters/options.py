@@ -73,8 +73,8 @@ class COptions:
             raise LbnnError("--hop says how often a stream gives a result; add --stream")
         if self.half and self.dtype != "float32":
             raise LbnnError(f"half floats are weights of float32; with --dtype {self.dtype} leave out --weights half")
-        if self.dtype != "float32" and (self.binary or self.stream):
-            raise LbnnError(f"{self.dtype} has no binary weights and no streams yet; leave out --weights and --stream")
+        if self.dtype != "float32" and self.stream:
+            raise LbnnError(f"streams are computed in float32; with --dtype {self.dtype} leave out --stream")
         if self.binary and (self.single_file or self.package):
             raise LbnnError("binary weights are a file of their own; leave out --single-file and --package")
         if self.board and (self.single_file or self.package or self.binary):

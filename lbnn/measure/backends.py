@@ -69,14 +69,14 @@ DEFAULTS = {
 """The commands that run a backend unless others are asked for; `demo` is its quick form."""
 
 
-def find_runner(name: str, weights: str = "source") -> Runner:
-    """How a backend answers; `weights` as in an export to C, which other backends have not."""
-    if weights == "source":
+def find_runner(name: str, weights: str = "source", dtype: str = "float32") -> Runner:
+    """How a backend answers; `weights` and `dtype` as in an export to C, which other backends have not."""
+    if weights == "source" and dtype == "float32":
         return BACKENDS[name].run
-    device = name.removesuffix("-stream")
+    device, asked = name.removesuffix("-stream"), f"--dtype {dtype}" if weights == "source" else f"--weights {weights}"
     if device not in DEVICES:
-        raise LbnnError(f"backend {name!r} has no --weights {weights}: that is of generated C; choose other --backends")
-    return partial(run_device, device, weights=weights, stream=name not in DEVICES)
+        raise LbnnError(f"backend {name!r} has no {asked}: that is of generated C; choose another backend")
+    return partial(run_device, device, weights=weights, stream=name not in DEVICES, dtype=dtype)
 
 
 def default_backends(command: str) -> tuple[str, ...]:

@@ -88,9 +88,12 @@ def _checked(asked: Sequence[str]) -> list[str]:
     return list(asked)
 
 
-def measure_backends(path: Path, names: Sequence[str], asked: bool = True) -> Bench:
-    """Measures the model in a file; unless they were asked for, boards that are too small are left out."""
-    model, options = read_model(path), COptions(name=NAME)
+def measure_backends(path: Path, names: Sequence[str], asked: bool = True, dtype: str = "float32") -> Bench:
+    """Measures the model in a file; unless they were asked for, boards that are too small are left out.
+
+    `dtype` is the arithmetic of the generated C; other backends have float32.
+    """
+    model, options = read_model(path), COptions(name=NAME, dtype=dtype)
     program = lower(model, options)
     with temporary_folder() as folder:
         generated = write_program(program, model, options, folder / "c")
@@ -140,7 +143,8 @@ BENCH_COLUMNS = ("backend", "instructions", "plain", "flash", "RAM", *TIME_COLUM
 def show_bench(bench: Bench, lacking: Mapping[str, str], title: str) -> None:
     """The table, what Monte Carlo would need, and what is missing."""
     print_table(BENCH_COLUMNS, [_cells(row) for row in bench.rows], title)
-    print("plain: instructions of the same network without variances and head, by the same kernels")
+    if any(row.plain for row in bench.rows):
+        print("plain: instructions of the same network without variances and head, by the same kernels")
     print(f"time: of one prediction, and its ratio to onnxruntime's; batches of {TIMED_BATCH} on one thread")
     if bench.sampling:
         print(_sampling_text(bench, bench.sampling))

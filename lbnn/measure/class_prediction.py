@@ -58,6 +58,7 @@ def predict_classes(
     data: Path,
     out: Path,
     backend: str,
+    dtype: str,
     level: float | None,
     force: bool,
     form: CsvFormat,
@@ -72,7 +73,7 @@ def predict_classes(
     with growing_file(out, force) as add, share_bar(backend) as show:
         for rows in reader:
             check_row_shape(data, model, rows)
-            predicted = run_classes(model, rows, backend, lambda part: show(part * reader.share))
+            predicted = run_classes(model, rows, backend, dtype, lambda part: show(part * reader.share))
             add(csv_rows(predicted.columns, rows.whole, header=not totals.chunks))
             scores = _scores(predicted, rows) if tells_one_class(model) else {}
             totals.add(predicted.unsure, predicted.out_of_range, scores)
@@ -89,9 +90,11 @@ def _check_level(level: float | None, calibration: ClassCalibration | None) -> N
         raise LbnnError(f"the model is calibrated for {calibration.level:.4g}; run lbnn calibrate --level {level:.4g}")
 
 
-def run_classes(model: Model, rows: NewRows, backend: str, show: Callable[[float], None]) -> PredictedClasses:
+def run_classes(
+    model: Model, rows: NewRows, backend: str, dtype: str, show: Callable[[float], None]
+) -> PredictedClasses:
     """What a backend tells of rows."""
-    parts: list[Any] = [outcome.classes for outcome in run_parts(model, rows.x, backend, show)]
+    parts: list[Any] = [outcome.classes for outcome in run_parts(model, rows.x, backend, dtype, show)]
     empty = np.empty((0, output_size(model)))
     probability = np.concatenate([empty, *(np.asarray(part.probability, np.float64) for part in parts)])
     entropy, epistemic = (

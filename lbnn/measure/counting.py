@@ -58,8 +58,10 @@ def _count_here(name: str, subject: Subject) -> Counted:
     if name not in DEVICES or not callgrind.available():
         return Counted("", Cost())
     count = partial(callgrind.count, host_toolchain(name), inputs=subject.few)
-    whole = count(model=subject.called, flags=HOST_FLAGS)
-    return Counted("", Cost(whole), Cost(count(model=subject.generated, flags=(*HOST_FLAGS, PLAIN_FLAG))))
+    whole = Cost(count(model=subject.called, flags=HOST_FLAGS))
+    if subject.program.dtype.is_integer:
+        return Counted("", whole)
+    return Counted("", whole, Cost(count(model=subject.generated, flags=(*HOST_FLAGS, PLAIN_FLAG))))
 
 
 def _emulate(name: str, subject: Subject) -> Counted:
@@ -67,15 +69,17 @@ def _emulate(name: str, subject: Subject) -> Counted:
     result = predicted = run_model(name, subject.generated, subject.few, flags=DEVICE_FLAGS, profile=profile)
     if subject.called.classifies:
         result = run_model(name, subject.called, subject.few, flags=DEVICE_FLAGS)
-    plain = run_model(name, subject.generated, subject.few, flags=(*DEVICE_FLAGS, PLAIN_FLAG))
     layers = _layers(subject.program, subject.generated, predicted, result) if profile else ()
-    weight_bytes = footprint(subject.program).weight_bytes
-    return Counted(
-        FLAGS_TEXT,
-        device_cost(result, weight_bytes),
-        _means_alone(device_cost(plain, weight_bytes)),
-        layers,
-    )
+    cost = device_cost(result, footprint(subject.program).weight_bytes)
+    return Counted(FLAGS_TEXT, cost, _plain(name, subject), layers)
+
+
+def _plain(name: str, subject: Subject) -> Cost | None:
+    """The same network without variances; integers have none."""
+    if subject.program.dtype.is_integer:
+        return None
+    plain = run_model(name, subject.generated, subject.few, flags=(*DEVICE_FLAGS, PLAIN_FLAG))
+    return _means_alone(device_cost(plain, footprint(subject.program).weight_bytes))
 
 
 def _layers(

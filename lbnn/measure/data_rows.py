@@ -11,7 +11,7 @@ from typing import Any
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
-from lbnn.measure.backends import BACKENDS
+from lbnn.measure.backends import find_runner
 from lbnn.measure.parity import Outcome
 from lbnn.measure.samples import Samples
 from lbnn.model.file import Model
@@ -28,13 +28,13 @@ def check_row_shape(data: Path, model: Model, rows: NewRows) -> None:
         raise LbnnError(f"{data} has inputs of shape {rows.x.shape[1:]} a row; {model.name} takes {shape}")
 
 
-def run_parts(model: Model, x: Floats, backend: str, show: Callable[[float], None]) -> list[Outcome]:
+def run_parts(model: Model, x: Floats, backend: str, dtype: str, show: Callable[[float], None]) -> list[Outcome]:
     """What a backend gives for rows, in parts; tells which share of them is done."""
     count = len(x) if backend not in ("torch", "onnx") else ROWS_IN_A_STEP  # a device is compiled for at every call
-    outcomes = []
+    run, outcomes = find_runner(backend, dtype=dtype), []
     for start in range(0, len(x), max(1, count)):
         part = x[start : start + count]
-        outcomes.append(BACKENDS[backend].run(model, Samples(part, None, ("row",) * len(part))))
+        outcomes.append(run(model, Samples(part, None, ("row",) * len(part))))
         show(min(1.0, (start + count) / len(x)))
     return outcomes
 

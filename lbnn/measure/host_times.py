@@ -59,7 +59,8 @@ def _fastbnns(subject: Subject) -> Binder:
 
 
 def _compiled(name: str, subject: Subject) -> Binder:
-    compiled = compile(subject.model, flags=HOST_FLAGS, toolchain=host_toolchain(name).name)
+    dtype, toolchain = subject.program.dtype.name, host_toolchain(name).name
+    compiled = compile(subject.model, dtype=dtype, flags=HOST_FLAGS, toolchain=toolchain)
     bind = compiled.bind if subject.model.graph.head is None else compiled.bind_classify
     return lambda inputs: (" ".join(HOST_FLAGS), clock(bind(inputs)))
 

@@ -23,6 +23,13 @@ from lbnn.model.file import Model
 from lbnn.ops.heads import find_head
 from lbnn.train.listing import shortened
 
+FORMS: Mapping[str, Mapping[str, Any]] = {
+    "half": {"weights": "half"},
+    "int8": {"dtype": "int8"},
+    "int16": {"dtype": "int16"},
+}
+"""Forms of the generated C besides float32, and their options."""
+
 PART_COLUMNS = ("part", "core", "FPU", "status", "flash left", "RAM left", "note")
 
 
@@ -50,7 +57,7 @@ class Inspection:
     layers: tuple[ExportedLayer, ...]
     footprint: Footprint
     stream: Footprint | str | None = None  # of a network over time, or why it can't stream
-    forms: Mapping[str, Footprint | str] = field(default_factory=dict)  # by how weights are stored, or why they can't
+    forms: Mapping[str, Footprint | str] = field(default_factory=dict)  # by name of FORMS, or why there is none
 
     @property
     def graph(self) -> Graph:
@@ -107,8 +114,8 @@ def inspect_model(model: Model, input_variance: bool = False) -> Inspection:
         for node in graph.nodes
     )
     need = footprint(program)
-    forms = {"float32": need, "half": _form(model, COptions(input_variance=input_variance, weights="half"))}
-    return Inspection(model, program, layers, need, _stream(model, input_variance), forms)
+    others = {name: _form(model, COptions(input_variance=input_variance, **form)) for name, form in FORMS.items()}
+    return Inspection(model, program, layers, need, _stream(model, input_variance), {"float32": need, **others})
 
 
 def _form(model: Model, options: COptions) -> Footprint | str:
@@ -172,12 +179,13 @@ def _titled(layer: ExportedLayer) -> str:
     return f"{layer.op} ({layer.variance})" if layer.variance in ("rank1", "row") else layer.op
 
 
-FORM_COLUMNS = ("weights", "of weights", "of code", "of RAM", "parts", "too small")
+FORM_COLUMNS = ("form", "weights", "code", "RAM", "parts", "not on")
 
 
 def show_forms(forms: Mapping[str, Footprint | str]) -> None:
-    """What each way to store the weights takes, and the parts that it fits."""
-    print_table(FORM_COLUMNS, [_form_cells(name, form) for name, form in forms.items()], "\nby --weights, bytes")
+    """What each form of the generated C takes, and the parts that it fits."""
+    title = "\nforms (--weights half, --dtype int8 | int16), bytes; docs/forms.md says which to take"
+    print_table(FORM_COLUMNS, [_form_cells(name, form) for name, form in forms.items()], title)
 
 
 def _form_cells(name: str, form: Footprint | str) -> list[str]:

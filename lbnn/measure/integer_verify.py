@@ -24,6 +24,7 @@ from lbnn.measure.backends import default_backends
 from lbnn.measure.cost import Cost
 from lbnn.measure.device_backend import run_device
 from lbnn.measure.loss import BitLoss, losses_by_kind, plain_losses, show_losses
+from lbnn.measure.parity import CLASS_PARITY, Runner, class_error
 from lbnn.measure.samples import Samples, draw_samples
 from lbnn.measure.verify import too_small
 from lbnn.model.file import Model
@@ -31,23 +32,32 @@ from lbnn.model.file import Model
 MOST_KL = 0.005
 """Mean KL of ordinary samples above which an arithmetic is too coarse for a model."""
 
+MOST_CLASS_KL = 0.001
+"""The same of class probabilities: logits may be off where no probability changes."""
+
 ORDINARY = 256
 """Samples of which that is the mean."""
+
+COST_COLUMNS = ("instructions", "code", "weights", "work", "stack")
 
 
 @dataclass(frozen=True)
 class IntegerVerdict:
-    """One backend: how many samples differ from the integer reference, and the first of them."""
+    """One backend: how many samples differ from the integer reference, and the first of them.
+
+    `class_error` is that of what the head makes of the logits, in float, if there is one.
+    """
 
     backend: str
     differ: int
     first: str
     cost: Cost
+    class_error: float | None = None
 
     @property
     def passed(self) -> bool:
-        """Every bit is that of the reference."""
-        return self.differ == 0
+        """Every bit is that of the reference, and a head computes what it should."""
+        return self.differ == 0 and (self.class_error is None or self.class_error <= CLASS_PARITY)
 
 
 def expect_integers(model: Model, samples: Samples, dtype: str) -> IntegerResult:
@@ -65,23 +75,41 @@ def integer_losses(model: Model, samples: Samples, expected: IntegerResult) -> d
     return losses_by_kind(rows, stored, [samples.kinds[i] for i in kept], model.graph)
 
 
+def ordinary_samples(model: Model, count: int = ORDINARY) -> Samples:
+    """Inputs as the model expects them, always the same; two of seven that are drawn are."""
+    drawn = draw_samples(model, 7 * count // 2, seed=0)
+    chosen = [i for i, kind in enumerate(drawn.kinds) if kind == "ordinary"]
+    return Samples(drawn.mean[chosen], None, ("ordinary",) * len(chosen))
+
+
 def ordinary_loss(model: Model, dtype: str) -> BitLoss:
     """What integers lose on ordinary inputs."""
-    drawn = draw_samples(model, 7 * ORDINARY // 2, seed=0)
-    chosen = [i for i, kind in enumerate(drawn.kinds) if kind == "ordinary"]
-    samples = Samples(drawn.mean[chosen], None, ("ordinary",) * len(chosen))
+    samples = ordinary_samples(model)
     return integer_losses(model, samples, expect_integers(model, samples, dtype))["ordinary"]
 
 
+def too_coarse(loss: BitLoss) -> str:
+    """What an arithmetic loses, in words, where that is more than it should be."""
+    if loss.class_kl_mean is not None:
+        return "" if loss.class_kl_mean <= MOST_CLASS_KL else f"KL {loss.class_kl_mean:.2g} of the class probabilities"
+    return "" if loss.kl_mean <= MOST_KL else f"KL {loss.kl_mean:.2g} a prediction"
+
+
 def verify_integers(
-    model: Model, samples: Samples, names: Sequence[str], dtype: str, left_out: dict[str, str] | None = None
+    model: Model,
+    samples: Samples,
+    names: Sequence[str],
+    dtype: str,
+    left_out: dict[str, str] | None = None,
+    weights: str = "source",
 ) -> list[IntegerVerdict]:
     """Every backend beside the reference; a board that is too small goes to `left_out`, or is an error without it."""
     expected, rows = expect_integers(model, samples, dtype), []
     with progress("verifying", names) as steps:
         for name in steps:
             try:
-                rows.append(_judge(name, model, samples, dtype, expected))
+                runner = partial(run_device, name, dtype=dtype, weights=weights)
+                rows.append(_judge(name, runner, model, samples, expected))
             except (CompileError, OutOfMemory) as error:
                 reason = too_small(error) if isinstance(error, CompileError) else str(error)
                 if left_out is None or not reason:
@@ -90,12 +118,12 @@ def verify_integers(
     return rows
 
 
-def _judge(name: str, model: Model, samples: Samples, dtype: str, expected: IntegerResult) -> IntegerVerdict:
-    outcome = partial(run_device, name, dtype=dtype)(model, samples)
+def _judge(name: str, runner: Runner, model: Model, samples: Samples, expected: IntegerResult) -> IntegerVerdict:
+    outcome = runner(model, samples)
     wrong = _bits_differ(outcome.mean, expected.mean) | _bits_differ(outcome.var, expected.var)
     places = np.flatnonzero(wrong)
     first = f"#{places[0]} {samples.kinds[places[0]]}" if places.size else ""
-    return IntegerVerdict(name, int(places.size), first, outcome.cost)
+    return IntegerVerdict(name, int(places.size), first, outcome.cost, class_error(model.graph, outcome))
 
 
 def _bits_differ(a: Any, b: Any) -> Any:
@@ -130,15 +158,18 @@ def show_integers(
     rows: Sequence[IntegerVerdict], losses: Mapping[str, BitLoss], lacking: Mapping[str, str], title: str
 ) -> None:
     """A table of backends, and one of what integers lose."""
-    columns = ("backend", "samples that differ", "status", "instructions", "code", "weights", "work", "stack")
-    print_table(columns, [_cells(row) for row in rows], f"{title} against the integer reference, bit for bit")
+    headed = any(row.class_error is not None for row in rows)
+    columns = ["backend", "samples that differ", *(["class error"] if headed else []), "status", *COST_COLUMNS]
+    print_table(columns, [_cells(row, headed) for row in rows], f"{title} against the integer reference, bit for bit")
     show_losses(losses, "What integers lose of float64")
     for name, how in lacking.items():
         print(f"left out: {name} ({how})")
 
 
-def _cells(row: IntegerVerdict) -> list[str]:
+def _cells(row: IntegerVerdict, headed: bool) -> list[str]:
     cost = row.cost
     sizes = (cost.code_bytes, cost.weight_bytes, cost.work_bytes, cost.stack_bytes)
     differ = f"{row.differ}, first {row.first}" if row.differ else "none"
-    return [row.backend, differ, "ok" if row.passed else "fails", thousands(cost.instructions), *map(kilobytes, sizes)]
+    classes = [] if not headed else ["" if row.class_error is None else f"{row.class_error:.1e}"]
+    status = "ok" if row.passed else "fails"
+    return [row.backend, differ, *classes, status, thousands(cost.instructions), *map(kilobytes, sizes)]

@@ -28,21 +28,29 @@ class LayerCost:
 
     @property
     def ratio(self) -> float:
-        """How many times the minimum; not a number for a head, of which there is none."""
+        """How many times the minimum; not a number where none is known, as of a head and of integers."""
         return self.instructions / self.minimum if self.minimum else math.nan
 
 
 def layer_costs(program: Program, source: Path, result: DeviceResult) -> tuple[LayerCost, ...]:
     """The layers of a program's NAME.c in a profiled run; the last row is predict's own: checks and a copy."""
     spent = _by_layer(result.lines, layer_lines(program, source.read_text()))
-    count = len(result.status)
+    count, whole = len(result.status), program.dtype.is_integer
     layers = [
-        LayerCost(each.layer, each.node.op, each.shape, round(spent[each.layer] / count), least)
+        LayerCost(each.layer, each.node.op, each.shape, round(spent[each.layer] / count), 0 if whole else least)
         for each in program.layers
         if spent[each.layer] and (least := minimum(each.node, program.graph))
     ]
+    if whole:  # what is known of the least is of floats
+        return (*layers, LayerCost("checks", "", "", _rest(result, layers), 0))
     checked = 2 * program.input_len + 8 * program.output_len  # a load and a test; a copy of outputs
     return (*layers, LayerCost("checks", "", "", round(spent[""] / count), checked))
+
+
+def _rest(result: DeviceResult, layers: Sequence[LayerCost]) -> int:
+    """What no layer took: checks, and floats taken apart and put together."""
+    assert result.instructions is not None
+    return round(float(np.mean(result.instructions))) - sum(layer.instructions for layer in layers)
 
 
 def head_cost(program: Program, predicted: DeviceResult, classified: DeviceResult) -> tuple[LayerCost, ...]:

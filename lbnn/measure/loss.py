@@ -34,6 +34,7 @@ class BitLoss:
     least_ratio: float
     largest_ratio: float
     class_kl: float | None = None  # largest KL of the class probabilities, where the model has a head
+    class_kl_mean: float | None = None
 
 
 def element_kl(exact: Moments[Any], stored: Moments[Any]) -> AnyArray:
@@ -74,7 +75,7 @@ def measure_loss(exact: Moments[Any], stored: Moments[Any], graph: Graph | None 
         float(_ratio(np.abs(other_mean - mean), np.sqrt(var), nothing=0.0).max()),
         float(ratio.min()),
         float(ratio.max()),
-        _class_loss(graph, exact, stored),
+        *_class_losses(graph, exact, stored),
     )
 
 
@@ -100,21 +101,24 @@ def show_losses(losses: Mapping[str, BitLoss], title: str) -> None:
     headed = any(loss.class_kl is not None for loss in losses.values())
     columns = ("samples", "number", "KL mean", "KL 99 %", "KL worst", "mean error", "variance ratio")
     rows = [[kind, *_cells(loss, headed)] for kind, loss in losses.items()]
-    print_table((*columns, *(("class KL",) if headed else ())), rows, title)
+    print_table((*columns, *(("class KL mean", "worst") if headed else ())), rows, title)
 
 
 def _cells(loss: BitLoss, headed: bool) -> list[str]:
     kl = [f"{number:.1e}" for number in (loss.kl_mean, loss.kl_99, loss.kl_worst)]
     ratios = f"{loss.least_ratio:.4f} to {loss.largest_ratio:.4f}"
-    classes = [] if not headed else ["" if loss.class_kl is None else f"{loss.class_kl:.1e}"]
+    found = (loss.class_kl_mean, loss.class_kl)
+    classes = [] if not headed else ["" if number is None else f"{number:.1e}" for number in found]
     return [str(loss.samples), *kl, f"{loss.mean_error:.1e} sd", ratios, *classes]
 
 
-def _class_loss(graph: Graph | None, exact: Moments[Any], stored: Moments[Any]) -> float | None:
+def _class_losses(graph: Graph | None, exact: Moments[Any], stored: Moments[Any]) -> tuple[float, ...]:
+    """The largest KL of the class probabilities and its mean; nothing without a head."""
     if graph is None or graph.head is None:
-        return None
+        return ()
     before, after = (_probabilities(graph, Moments(*_doubles(moments))) for moments in (exact, stored))
-    return float(class_kl(before, after).reshape(len(before), -1).sum(axis=1).max())
+    kl = class_kl(before, after).reshape(len(before), -1).sum(axis=1)
+    return float(kl.max()), float(kl.mean())
 
 
 def _probabilities(graph: Graph, logits: Moments[Any]) -> AnyArray:

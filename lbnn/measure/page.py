@@ -18,15 +18,41 @@ from lbnn.base import resources
 from lbnn.base.templates import render
 from lbnn.base.terminal import kilobytes, thousands
 from lbnn.base.version import __version__
+from lbnn.exporters.c import Footprint
 from lbnn.measure import parts
 from lbnn.measure.evaluation import Evaluated
-from lbnn.measure.inspection import Inspection
+from lbnn.measure.inspection import FORMS, Inspection
 from lbnn.measure.labels import percent
 from lbnn.measure.layers import LayerCost
+from lbnn.measure.loss import BitLoss
 from lbnn.measure.parity import FLOAT32_TOLERANCE, Verdict
 from lbnn.model.file import Model
 from lbnn.train.calibration import Calibration
 from lbnn.train.class_calibration import ClassCalibration
+
+OPTIONS = {
+    "float32": "",
+    **{name: " ".join(f"--{key} {value}" for key, value in form.items()) for name, form in FORMS.items()},
+}
+"""How each form is asked for."""
+
+
+@dataclass(frozen=True)
+class FormRow:
+    """One form of the generated C: what it takes and loses of ordinary predictions, or why there is none."""
+
+    name: str
+    need: Footprint | None
+    fits: int
+    loss: BitLoss | None
+    reason: str
+
+    @property
+    def kl(self) -> float | None:
+        """Of predictions, or of class probabilities."""
+        if self.loss is None:
+            return None
+        return self.loss.kl_mean if self.loss.class_kl_mean is None else self.loss.class_kl_mean
 
 
 @dataclass(frozen=True)
@@ -42,6 +68,7 @@ class Report:
     left_out: Mapping[str, str]
     layers: tuple[LayerCost, ...]
     fits: tuple[parts.Fit, ...]
+    forms: tuple[FormRow, ...]
     evaluated: Evaluated | None
     trained: Mapping[str, str]
     calibration: Calibration | None
@@ -74,6 +101,7 @@ def render_page(report: Report) -> str:
         thousands=thousands,
         percent=percent,
         error=_error,
+        options=OPTIONS,
     )
 
 

@@ -1,8 +1,8 @@
 """Well-known microcontrollers, and whether a model fits them with room for the rest of a firmware.
 
-Flash: weights, code, the routines for float where the core has no unit for it, and a reserve. RAM: work buffer, stack
-and a reserve. The estimate of code and stack is an upper bound for gcc on Cortex-M, see lbnn/exporters/c/footprint.py;
-other instruction sets get an allowance on top.
+Flash: weights, code, the routines for float where the core has no unit for it and they are called, and a reserve. RAM:
+work buffer, stack and a reserve. The estimate of code and stack is an upper bound for gcc on Cortex-M, see
+lbnn/exporters/c/footprint.py; other instruction sets get an allowance on top.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Chip:
     """A part, bytes that one model can use: RAM is the largest block, flash that of the usual board if external.
 
     `code` is how many times the code of a Cortex-M it needs at most. `copies_constants`: avr-gcc keeps constants in
-    RAM too, because an AVR reads flash with instructions of its own.
+    RAM too, because an AVR reads flash with instructions of its own. `wide_int`: an int has 32 bits.
     """
 
     name: str
@@ -36,10 +36,11 @@ class Chip:
     note: str = ""
     code: float = 1.0
     copies_constants: bool = False
+    wide_int: bool = True
 
 
 PARTS = (
-    Chip("ATmega2560", "AVR, 8 bits", False, 256 * KIB, 8 * KIB, "weights also in RAM", 2.5, True),
+    Chip("ATmega2560", "AVR, 8 bits", False, 256 * KIB, 8 * KIB, "weights also in RAM", 2.5, True, False),
     Chip("STM32F030R8", "Cortex-M0", False, 64 * KIB, 8 * KIB),
     Chip("RP2040", "Cortex-M0+", False, 2048 * KIB, 264 * KIB, "flash of a Pico"),
     Chip("ESP32-C3", "RV32IMC", False, 4096 * KIB, 384 * KIB, "flash of the usual module; 16 KB of RAM are cache", 1.5),
@@ -57,11 +58,12 @@ class Fit:
     part: Chip
     flash: int
     ram: int
+    compiles: bool = True
 
     @property
     def fits(self) -> bool:
-        """Both memories suffice."""
-        return self.flash <= self.part.flash and self.ram <= self.part.ram
+        """Both memories suffice, and an int of the part is wide enough."""
+        return self.compiles and self.flash <= self.part.flash and self.ram <= self.part.ram
 
     @property
     def flash_left(self) -> int:
@@ -81,12 +83,13 @@ class Fit:
 
 def place(need: Footprint, part: Chip) -> Fit:
     """The model on one part."""
-    code = round(part.code * need.code_bytes) + (0 if part.fpu else SOFT_FLOAT)
+    code = round(part.code * need.code_bytes) + (0 if part.fpu or not need.floats else SOFT_FLOAT)
     constants = need.weight_bytes if part.copies_constants else 0
     return Fit(
         part,
         flash=need.weight_bytes + code + RESERVE_FLASH,
         ram=need.work_bytes + need.stack_bytes + constants + RESERVE_RAM,
+        compiles=part.wide_int or not need.wide_int,
     )
 
 

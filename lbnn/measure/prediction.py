@@ -15,7 +15,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.files import growing_file, refuse_unwritable
 from lbnn.base.moments import Moments
 from lbnn.base.terminal import share_bar
-from lbnn.measure.backends import choose_backends
+from lbnn.measure.backends import choose_backends, find_runner
 from lbnn.measure.class_prediction import predict_classes
 from lbnn.measure.data_rows import check_row_shape, csv_rows, number_cell, outside_range, run_parts
 from lbnn.measure.labels import output_size, target_names
@@ -53,20 +53,22 @@ def predict_file(
     force: bool,
     form: CsvFormat,
     say: Callable[[str], None],
+    dtype: str = "float32",
 ) -> dict[str, Any]:
     """The command: writes a row for each row of the data, empty where a value is missing."""
     refuse_unwritable(out, force)
     choose_backends([backend], "predict")
+    find_runner(backend, dtype=dtype)  # an error before any row is read
     model = read_model(path)
     if model.graph.head is not None:
-        return predict_classes(model, data, out, backend, level, force, form, say)
+        return predict_classes(model, data, out, backend, dtype, level, force, form, say)
     reader = RowReader(data, trained_columns(model.metadata), trained_targets(model.metadata), form)
     calibration = read_calibration(model.metadata, output_size(model))
     level, totals = _level(level, calibration), Totals()
     with growing_file(out, force) as add, share_bar(backend) as show:
         for rows in reader:
             check_row_shape(data, model, rows)
-            moments = run_rows(model, rows.x, backend, lambda part: show(part * reader.share))
+            moments = run_rows(model, rows.x, backend, dtype, lambda part: show(part * reader.share))
             predicted = _told(model, rows, moments, level, calibration)
             add(csv_rows(_columns(predicted, target_names(model)), rows.whole, header=not totals.chunks))
             scores = _scores(predicted, moments, rows, bool(model.metadata.get("log_target")))
@@ -85,13 +87,13 @@ def _level(asked: float | None, calibration: Calibration | None) -> float:
     return calibration.level
 
 
-def run_rows(model: Model, x: Floats, backend: str, show: Callable[[float], None]) -> Moments[Floats]:
+def run_rows(model: Model, x: Floats, backend: str, dtype: str, show: Callable[[float], None]) -> Moments[Floats]:
     """The moments [n, outputs] that a backend gives for rows; tells which share of them is done."""
     means, variances = (
         [np.empty((0, output_size(model)), np.float32)],
         [np.empty((0, output_size(model)), np.float32)],
     )
-    for outcome in run_parts(model, x, backend, show):
+    for outcome in run_parts(model, x, backend, dtype, show):
         means.append(np.asarray(outcome.mean, np.float32).reshape(len(outcome.mean), -1))
         variances.append(np.asarray(outcome.var, np.float32).reshape(len(outcome.var), -1))
     return Moments(np.concatenate(means), np.concatenate(variances))

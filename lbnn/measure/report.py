@@ -14,18 +14,23 @@ from markupsafe import Markup
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import refuse_unwritable, write_file
 from lbnn.exporters import wasm
+from lbnn.exporters.c import Footprint
 from lbnn.exporters.c.names import identifier
 from lbnn.graph.drawing import draw_graph
+from lbnn.graph.reference import predict
 from lbnn.measure import parts
 from lbnn.measure.backends import choose_backends
 from lbnn.measure.counting import reference_layer_costs
 from lbnn.measure.evaluation import score_on_data, table_for
-from lbnn.measure.inspection import inspect_model
+from lbnn.measure.inspection import FORMS, inspect_model
+from lbnn.measure.integer_verify import ordinary_loss, ordinary_samples
 from lbnn.measure.labels import class_names_of, input_names, output_size, refuse_labels, target_names, trained_scores
 from lbnn.measure.live import MOST_LIVE_INPUTS, live_data
-from lbnn.measure.page import Report, render_page
+from lbnn.measure.loss import BitLoss, measure_loss
+from lbnn.measure.page import FormRow, Report, render_page
 from lbnn.measure.parity import FLOAT32_TOLERANCE
 from lbnn.measure.samples import draw_samples
+from lbnn.measure.stored import as_stored
 from lbnn.measure.verify import verify_backends
 from lbnn.model.file import Model, read_model
 from lbnn.train.calibration import read_calibration
@@ -80,6 +85,7 @@ def gather(
         left_out=left_out,
         layers=reference_layer_costs(model),
         fits=tuple(parts.fits(inspected.footprint)),
+        forms=tuple(form_row(model, name, form) for name, form in inspected.forms.items()),
         evaluated=None if table is None else score_on_data(path, table, str(data and data.name), inputs, targets),
         trained=trained_scores(model.metadata),
         calibration=None if classes else read_calibration(model.metadata, len(targets)),
@@ -89,3 +95,21 @@ def gather(
         live_missing=wasm.missing() if len(inputs) <= MOST_LIVE_INPUTS else "",
         c_name=identifier(model.name),
     )
+
+
+def form_row(model: Model, name: str, form: Footprint | str) -> FormRow:
+    """A form as the page shows it."""
+    if isinstance(form, str):
+        return FormRow(name, None, 0, None, form)
+    return FormRow(name, form, sum(fit.fits for fit in parts.fits(form)), form_loss(model, name), "")
+
+
+def form_loss(model: Model, name: str) -> BitLoss | None:
+    """What a form of FORMS loses of ordinary predictions; float32 is what others are held to."""
+    if name not in FORMS:
+        return None
+    if "dtype" in FORMS[name]:
+        return ordinary_loss(model, FORMS[name]["dtype"])
+    samples, stored = ordinary_samples(model), as_stored(model, FORMS[name]["weights"])
+    exact, rounded = (predict(each.graph, samples.mean, samples.var) for each in (model, stored))
+    return measure_loss(exact, rounded, model.graph)

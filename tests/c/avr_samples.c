@@ -39,7 +39,8 @@ static void put_floats(const float *numbers, int count)
     }
 }
 
-static float work[WORK_LEN], input[INPUT_LEN], mean[OUTPUT_LEN], variance[OUTPUT_LEN];
+static JOIN(LBNN_MODEL, _work) work[WORK_LEN];
+static float input[INPUT_LEN], mean[OUTPUT_LEN], variance[OUTPUT_LEN];
 
 int main(void)
 {

@@ -14,6 +14,7 @@ import torch
 from test_every_compiler import build, export_forms, mismatch
 
 from c_models import MODELS, Library, export, generated, mlp, read, run
+from int_models import branches
 from lbnn import nn as bnn
 from lbnn.base.resources import header
 from lbnn.device.devices import run_model
@@ -136,6 +137,13 @@ def test_an_avr_keeps_the_contract(name: str, tmp_path: Path) -> None:
     assert words.shape == (7, 1 + 2 * net.output_len) and not words[:, 0].any()
     mean, var = np.split(words[:, 1:].view(np.float32), 2, axis=1)
     assert worst(model, samples, mean, var) <= FLOAT32_TOLERANCE
+
+
+def test_integers_refuse_an_int_of_16_bits(tmp_path: Path) -> None:
+    net = generated(branches(), tmp_path / "c", name="net", dtype="int8")
+    refused = compile_only("avr-gcc", net.source, *AVR)
+    assert refused.returncode != 0 and "needs an int of 32 bits: export with --dtype float32" in refused.stderr
+    assert compile_only("gcc", net.source, "-Werror", "-fsyntax-only").returncode == 0
 
 
 SIXTEEN_BITS = "which is more than an int of this machine holds"

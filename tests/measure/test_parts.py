@@ -30,6 +30,17 @@ def test_a_core_without_a_float_unit_needs_the_routines_for_it():
     assert place(SMALL, BY_NAME["STM32F030R8"]).flash == 2000 + 3000 + parts.SOFT_FLOAT + parts.RESERVE_FLASH
 
 
+def test_integers_need_no_routines_for_float():
+    whole = replace(SMALL, floats=False)
+    assert place(whole, BY_NAME["STM32F030R8"]).flash == 2000 + 3000 + parts.RESERVE_FLASH
+    assert place(whole, BY_NAME["STM32F407VG"]) == place(SMALL, BY_NAME["STM32F407VG"])
+
+
+def test_integers_do_not_fit_a_part_whose_int_has_16_bits():
+    whole = replace(SMALL, wide_int=True)
+    assert [part.name for part in PARTS if not place(whole, part).fits] == ["ATmega2560"]
+
+
 def test_an_avr_keeps_the_weights_in_ram_too():
     found = place(SMALL, BY_NAME["ATmega2560"])
     assert found.ram == 400 + 200 + 2000 + parts.RESERVE_RAM

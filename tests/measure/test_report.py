@@ -21,9 +21,24 @@ def page(tmp_path_factory):
 
 def test_it_tells_all_a_review_asks_for(page):
     text = Elements(page).text
-    for word in ("Try it", "Predictions", "Network", "Parity", "Cost of each layer", "Device fit", "How to build"):
+    for word in (
+        "Try it",
+        "Predictions",
+        "Network",
+        "Parity",
+        "Cost of each layer",
+        "Device fit",
+        "Forms",
+        "How to build",
+    ):
         assert word in text
     for word in ("in0", "out0", "NLL", "95 % interval", "leaky_relu", "✓ agrees", "STM32F030R8", "lbnn export"):
+        assert word in text
+
+
+def test_every_form_has_a_row_with_what_it_loses(page):
+    text = Elements(page).text
+    for word in ("float32", "--weights half", "--dtype int8", "--dtype int16", "KL(float64 || form)"):
         assert word in text
 
 

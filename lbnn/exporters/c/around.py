@@ -59,11 +59,14 @@ class SetView:
 class HeadView:
     """What NAME_classify says: its kernel, where the logits lie in `work`, the class, and when it is unsure.
 
-    `names` are those of the classes as C strings, where the model file has them.
+    `memory` is that of the kernel, of `scratch` floats. `names` are those of the classes as C strings, where the model
+    file has them.
     """
 
     kernel: str
     what: str
+    memory: str
+    scratch: int
     logits: int
     label: str
     label_is: str
@@ -79,10 +82,12 @@ def head_view(vectors: Golden, program: Program, model: Model) -> HeadView | Non
     found = classify(program.graph, vectors.result)
     if found is None or program.graph.head is None:
         return None
-    one, limit = program.output_len == 1, unsure_entropy(model.metadata)
+    one, limit, kernel = program.output_len == 1, unsure_entropy(model.metadata), HEAD_KERNELS[program.graph.head]
     return HeadView(
-        kernel=HEAD_KERNELS[program.graph.head].name,
+        kernel=kernel.name,
         what="labels" if program.graph.head == "sigmoid" else "classes",
+        memory="scratch" if program.dtype.is_integer else "work",
+        scratch=kernel.scratch * program.output_len,
         logits=program.work_len - 2 * program.output_len,
         label="probability[0] >= 0.5f" if one else f"lbnn_largest(probability, {program.name.upper()}_OUTPUT_LEN)",
         label_is="1 if the label holds, else 0" if one else "the index of the largest probability",

@@ -16,7 +16,7 @@ from lbnn.exporters.c.footprint import footprint
 from lbnn.exporters.c.lower import lower
 from lbnn.exporters.c.packages import Files
 from lbnn.exporters.c.program import Program
-from lbnn.exporters.c.view import ModelView, view
+from lbnn.exporters.c.view import ModelView, binary_weights, view
 from lbnn.exporters.options import COptions
 from lbnn.model.file import Model
 
@@ -71,9 +71,8 @@ def _source_weights(data: ModelView, program: Program) -> Files:
 
 
 def _binary_weights(data: ModelView, program: Program) -> Files:
-    arrays = [array.values.astype(array.values.dtype.newbyteorder("<")).tobytes() for array in program.weights]
     return {
         f"{data.name}_weights.h": render("c/weights_binary.h.j2", model=data),
         f"{data.name}_weights.S": render("c/weights.S.j2", model=data),
-        f"{data.name}_weights.bin": b"".join(arrays),
+        f"{data.name}_weights.bin": binary_weights(program),
     }

@@ -9,6 +9,7 @@ from math import prod
 from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.exporters.c.half_footprint import HALF_KERNELS
+from lbnn.exporters.c.heads import stack_len
 from lbnn.exporters.c.int_footprint import INTEGER_CALLEES, INTEGER_CHECKS, INTEGER_KERNELS, ROOT_BYTES, SOFT_BYTES
 from lbnn.exporters.c.program import Program
 from lbnn.exporters.c.streams import PushProgram
@@ -103,6 +104,7 @@ TABLE_BYTES = {"lbnn_int_narrow": ROOT_BYTES, "lbnn_int_softplus": SOFT_BYTES}
 CHECKS = ("lbnn_is_finite", "lbnn_is_variance", "lbnn_emit", "lbnn_copy")
 GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48, "lbnn_max_pool_shape": 52}
 GEOMETRY_BYTES["lbnn_int_layer"] = 56
+SCALE_BYTES, SOURCE_BYTES = 16, 32  # lbnn_int_scale and lbnn_int_source
 _OF_STREAMS = ("state_bytes", "push_work_bytes", "push_macs")
 
 
@@ -118,6 +120,8 @@ class Footprint:
     state_bytes: int = 0  # of a stream, for each
     push_work_bytes: int = 0
     push_macs: int = 0  # of the costliest sample
+    floats: bool = True  # whether anything is computed in float
+    wide_int: bool = False  # whether it needs an int of 32 bits
 
     @property
     def flash_bytes(self) -> int:
@@ -132,7 +136,8 @@ class Footprint:
     @property
     def numbers(self) -> dict[str, int]:
         """Everything by name; what is of streams alone where there is one."""
-        return {key: value for key, value in asdict(self).items() if self.state_bytes or key not in _OF_STREAMS}
+        left_out = ("floats", "wide_int", *(() if self.state_bytes else _OF_STREAMS))
+        return {key: value for key, value in asdict(self).items() if key not in left_out}
 
     @property
     def of_stream(self) -> dict[str, int]:
@@ -154,6 +159,8 @@ def footprint(program: Program) -> Footprint:
         work_bytes=program.dtype.element.itemsize * program.work_len,
         stack_bytes=functions * PREDICT_STACK + max(measured[name][1] for name in kernels) + _scales(program),
         macs=sum(macs(node, program.graph) for node in program.graph.nodes),
+        floats=not program.dtype.is_integer or program.graph.head is not None,
+        wide_int=program.dtype.is_integer,
         **({} if push is None else _of_push(push)),
     )
 
@@ -165,8 +172,12 @@ def _called(program: Program) -> list[str]:
 
 
 def _scales(program: Program) -> int:
-    """The exponents of all values."""
-    return 8 * (2 + len(program.graph.nodes)) + PREDICT_STACK if program.dtype.is_integer else 0
+    """The exponents of all values, where the input lies, and the floats of a head."""
+    if not program.dtype.is_integer:
+        return 0
+    floats = stack_len(program.graph.head, program.output_len)
+    scales = SCALE_BYTES * (2 + len(program.graph.nodes)) + SOURCE_BYTES
+    return scales + PREDICT_STACK + (PREDICT_STACK + 4 * floats if floats else 0)
 
 
 def _of_push(push: PushProgram) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Which kernel makes classes of the logits for each head, and the memory that NAME_classify needs beside the plan.
 
 NAME_classify predicts into the last 2 K floats of the work memory; the kernel's own memory lies at its start, where the
-plan's values are not needed any more.
+plan's values are not needed any more. The work memory of integers holds no floats: there both lie on the stack.
 """
 
 from __future__ import annotations
@@ -30,6 +30,11 @@ HEAD_KERNELS = {
 def head_kernels(head: str | None) -> tuple[str, ...]:
     """The kernels that a head calls."""
     return () if head is None else (HEAD_KERNELS[head].name, LARGEST_KERNEL)
+
+
+def stack_len(head: str | None, logits: int) -> int:
+    """Floats on the stack of NAME_classify where the work memory holds integers."""
+    return 0 if head is None else (HEAD_KERNELS[head].scratch + 2) * logits
 
 
 def classify_len(head: str, planned: int, logits: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lbnn.base.errors import LbnnError
 from lbnn.exporters.c import names
 from lbnn.exporters.c.calls import layer_scratch, small_layers
 from lbnn.exporters.c.dtype import DType, find_dtype
@@ -31,8 +30,6 @@ def lower(model: Model, options: COptions) -> Program:
 
 
 def _lower_integers(name: str, graph: Graph, dtype: DType) -> Program:
-    if graph.head is not None:
-        raise LbnnError(f"a {graph.head} head has no kernel in {dtype.name}; export with --dtype float32")
     planned = plan(graph, dtype.scratch(graph, dtype.study(graph)))
     return Emission(name, graph, planned, dtype, {}).finish()
 

@@ -116,7 +116,7 @@ class Program:
     @property
     def work_len(self) -> int:
         """Elements of work memory, of a stream also for a whole window of samples; C has no arrays of length zero."""
-        if self.graph.head is not None:
+        if self.graph.head is not None and not self.dtype.is_integer:
             length = classify_len(self.graph.head, self.plan.size, self.output_len)
         else:
             length = max(1, self.plan.size)

@@ -56,12 +56,13 @@ _OVERLAPS = {
 
 @dataclass(frozen=True)
 class ConstantView:
-    """An array of weights as text; `offset` is its place in the binary file."""
+    """An array of weights as text; `offset` is its place in the binary file, `padding` the bytes behind it there."""
 
     name: str
     type: str
     length: int
     offset: int
+    padding: int
     comment: str
     text: str
 
@@ -120,6 +121,7 @@ class ModelView:
     work_len: int
     weight_len: int
     weight_bytes: int
+    binary_bytes: int
     largest_int: int
     needs_wide_int: bool
     headers: tuple[str, ...]
@@ -138,6 +140,11 @@ class ModelView:
     calibration: CalibrationView | None
     head: HeadView | None
     stream: StreamView | None
+
+    @property
+    def mixed(self) -> bool:
+        """Whether constant arrays are of several types."""
+        return self.half or self.integer
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -213,6 +220,7 @@ def _lengths(program: Program) -> dict[str, Any]:
         work_len=program.work_len,
         weight_len=program.weight_len,
         weight_bytes=program.weight_bytes,
+        binary_bytes=sum(int(array.values.nbytes) + padding_behind(array) for array in program.weights),
         largest_int=program.largest_int,
         needs_wide_int=program.largest_int > SMALLEST_INT_MAX,
     )
@@ -257,9 +265,22 @@ def _constants(program: Program, as_text: bool) -> tuple[ConstantView, ...]:
         text = _indented(_rows(array, program.dtype)) if as_text else ""
         comment = " ".join(part for part in _columns(layers[array.layer]) if part)
         kind = C_TYPES[array.values.dtype.name]
-        views.append(ConstantView(array.name, kind, array.values.size, offset, comment, text))
+        padding = padding_behind(array)
+        views.append(ConstantView(array.name, kind, array.values.size, offset, padding, comment, text))
         offset += array.values.size
     return tuple(views)
+
+
+def binary_weights(program: Program) -> bytes:
+    """The binary file: array after array, little-endian, each at a multiple of four."""
+    arrays = [array.values.astype(array.values.dtype.newbyteorder("<")).tobytes() for array in program.weights]
+    padded = [stored + bytes(padding_behind(a)) for stored, a in zip(arrays, program.weights, strict=True)]
+    return b"".join(padded)
+
+
+def padding_behind(array: Weights) -> int:
+    """Bytes behind an array in the binary file: the next begins where a word may be read."""
+    return -int(array.values.nbytes) % 4
 
 
 def _rows(array: Weights, dtype: DType) -> list[str]:

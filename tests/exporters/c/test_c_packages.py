@@ -48,15 +48,17 @@ def yaml(text):
     return found
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int16"])
 @pytest.mark.parametrize("package", PACKAGES)
-def test_the_sources_of_a_package_compile_alone(packages, tmp_path, package):
+def test_the_sources_of_a_package_compile_alone(packages, tmp_path, package, dtype):
     need("gcc")
-    folder = packages[package]
+    own = packages[package] if dtype == "float32" else None
+    folder = own or export("gas_sensor", tmp_path / "package", package=package, dtype=dtype)
     sources = sorted(folder.glob("src/*.c"))
     assert [path.name for path in sources] == ["gas_sensor.c", "gas_sensor_selftest.c"]
     main = tmp_path / "main.c"
     main.write_text(
-        '#include "gas_sensor.h"\nstatic float work[GAS_SENSOR_WORK_LEN];\n'
+        '#include "gas_sensor.h"\nstatic gas_sensor_work work[GAS_SENSOR_WORK_LEN];\n'
         "int main(void) { return gas_sensor_selftest(work); }\n"
     )
     include = folder / ("include" if (folder / "include").exists() else "src")
@@ -77,10 +79,11 @@ def test_an_arduino_library_has_its_properties_and_a_sketch(packages):
     assert "examples/gas_sensor_example/gas_sensor_example.ino" in files(folder)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize("variance", [False, True])
-def test_the_arduino_sketch_compiles_as_cpp(packages, tmp_path, variance):
+def test_the_arduino_sketch_compiles_as_cpp(packages, tmp_path, variance, dtype):
     need("g++")
-    folder = export("gas_sensor", tmp_path / "library", package="arduino", input_variance=variance)
+    folder = export("gas_sensor", tmp_path / "library", package="arduino", input_variance=variance, dtype=dtype)
     (tmp_path / "Arduino.h").write_text(ARDUINO_STUB)
     sketch = next(folder.glob("examples/*/*.ino"))
     # The Arduino builder puts this include before the sketch.
@@ -176,21 +179,25 @@ STUBS = {
 }
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize("package", STUBS)
-def test_the_build_file_of_a_package_builds_its_sources(packages, tmp_path, package):
+def test_the_build_file_of_a_package_builds_its_sources(packages, tmp_path, package, dtype):
     """With stand-ins for the functions that ESP-IDF and Zephyr provide."""
     cmake = need("cmake")
+    own = packages[package] if dtype == "float32" else None
+    folder = own or export("gas_sensor", tmp_path / "package", package=package, dtype=dtype)
     subfolder, stubs = STUBS[package]
     project = f"cmake_minimum_required(VERSION 3.13)\nproject(test C)\n{stubs}"
-    (tmp_path / "CMakeLists.txt").write_text(f'{project}add_subdirectory("{packages[package] / subfolder}" model)\n')
+    (tmp_path / "CMakeLists.txt").write_text(f'{project}add_subdirectory("{folder / subfolder}" model)\n')
     run(cmake, "-S", tmp_path, "-B", tmp_path / "build")
     run(cmake, "--build", tmp_path / "build")
     assert list((tmp_path / "build").rglob("*.a"))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_can_hold_a_single_file(tmp_path, package):
-    folder = export("gas_sensor", tmp_path / "out", package=package, single_file=True)
+def test_a_package_can_hold_a_single_file(tmp_path, package, dtype):
+    folder = export("gas_sensor", tmp_path / "out", package=package, single_file=True, dtype=dtype)
     assert {name for name in files(folder) if re.match(r"(src|include)/", name)} in (
         {"src/gas_sensor.c", "src/gas_sensor.h"},
         {"src/gas_sensor.c", "include/gas_sensor.h"},

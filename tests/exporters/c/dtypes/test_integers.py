@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import lbnn
-from c_models import STRICT, generated
+from c_models import STRICT, WARNINGS, generated
 from int_models import branches, hostile_inputs, network, reference, same_bits
 from lbnn.base.errors import LbnnError
 from lbnn.device.devices import run_model
-from lbnn.exporters.c import COptions, footprint, lower
+from lbnn.exporters.c import COptions, export_c, footprint, lower
 from lbnn.exporters.c.folder import generate
 from places import need
 
@@ -125,7 +125,58 @@ def test_compiled_for_python_it_gives_the_same_bits():
     assert np.array_equal(found.mean, wanted.mean) and np.array_equal(found.var, wanted.var)
 
 
-@pytest.mark.parametrize("options", [dict(weights="binary"), dict(stream=True)])
-def test_what_integers_do_not_have_is_refused(options):
-    with pytest.raises(LbnnError, match="int8 has no binary weights and no streams yet"):
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(stream=True), "streams are computed in float32"),
+        (dict(weights="half"), "half floats are weights of float32"),
+    ],
+)
+def test_what_integers_do_not_have_is_refused(options, message):
+    with pytest.raises(LbnnError, match=message):
         COptions(dtype="int8", **options)
+
+
+def built_example(folder, *compiler):
+    """The output of the example of an exported folder."""
+    files = [*map(str, folder.glob("*.c")), str(folder / "net_weights.S")]
+    flags = ["-O1", *WARNINGS, "-Wsign-conversion", "-Wshadow"]
+    objects = []
+    for source in files:
+        made = f"{source}.o"
+        language = compiler[1:] if source.endswith(".c") else []
+        command = [compiler[0], *language, *(flags if source.endswith(".c") else []), "-c", source, "-o", made]
+        subprocess.run(command, check=True, cwd=folder)
+        objects.append(made)
+    subprocess.run([compiler[0], *objects, "-o", "run", "-lm"], check=True, cwd=folder)
+    return subprocess.run([folder / "run"], check=False, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("compiler", [("gcc", "-std=c99"), ("clang", "-xc++", "-std=c++11")], ids=" ".join)
+def test_binary_weights_are_the_same_numbers(tmp_path, dtype, compiler):
+    need(compiler[0])
+    folder = export_c(branches(5), tmp_path / "c", COptions(name="net", dtype=dtype, weights="binary"))
+    assert "self-test: ok" in built_example(folder, *compiler)
+    program, stored, start = lower(branches(5), COptions(dtype=dtype)), (folder / "net_weights.bin").read_bytes(), 0
+    for array in program.weights:
+        end = start + array.values.nbytes
+        assert stored[start:end] == array.values.astype(array.values.dtype.newbyteorder("<")).tobytes()
+        start = end + -end % 4
+    assert start == len(stored) < program.weight_bytes + 4 * len(program.weights)
+
+
+def test_the_self_test_sees_a_changed_byte_of_the_binary_weights(tmp_path):
+    folder = export_c(branches(5), tmp_path / "c", COptions(name="net", dtype="int8", weights="binary"))
+    stored = bytearray((folder / "net_weights.bin").read_bytes())
+    stored[-8] ^= 1  # the unit of the first output
+    (folder / "net_weights.bin").write_bytes(bytes(stored))
+    assert "self-test: FAILED" in built_example(folder, "gcc", "-std=c99")
+
+
+@pytest.mark.parametrize("device", ["cortex-m0-gcc", "cortex-m4-gcc"])
+def test_binary_weights_give_the_same_bits_on_a_core(tmp_path, device):
+    need("arm-none-eabi-gcc")
+    x = hostile_inputs(5, 20)
+    written = generated(branches(6), tmp_path, name="net", dtype="int8", weights="binary")
+    assert same_bits(run_model(device, written, x), reference(lower(branches(6), COptions(dtype="int8")), x)).all()
