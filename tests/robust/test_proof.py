@@ -29,6 +29,9 @@ SHORT = {
     Goal("lbnn_variance_head", "8", "any bits"): 10,
     Goal("lbnn_emit", "8", "any bits"): 5,
     Goal("lbnn_sigmoid", "8", "any bits"): 25,
+    Goal("lbnn_elu", "8", "any bits"): 33,
+    Goal("lbnn_hardswish", "8", "any bits"): 27,
+    Goal("lbnn_tabulated", "8", "any bits"): 25,
     Goal("mlp_predict", "8", "any bits"): 30,
 }
 
@@ -51,6 +54,14 @@ FAULTS = {
     "an unguarded conversion": (
         *("lbnn_variance_head", "any bits", "lbnn_math.h"),
         *("lbnn_lanes_at_least(x, -87.0f)", "x", "precondition of lbnn_exp2"),
+    ),
+    "an exponent of ELU without its limit": (
+        *("lbnn_elu", "any bits", "lbnn_elu.h"),
+        *("lbnn_lanes_at_most(lbnn_lanes_at_least(y, -87.0f), 0.1f)", "y", "float_to_int"),
+    ),
+    "a knot behind the table": (
+        *("lbnn_tabulated", "any bits", "lbnn_tabulated.h"),
+        *("last = LBNN_TABULATED_KNOTS(cells);", "last = LBNN_TABULATED_KNOTS(cells) + 2;", "mem_access"),
     ),
     "a body that EVA does not see": (
         *("lbnn_lift", "finite", "lbnn_pointwise.h"),
