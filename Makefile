@@ -40,9 +40,13 @@ fashion: .venv/installed ## compare classifiers on Fashion-MNIST (apt-get instal
 	$(BIN)/python examples/fashion/report.py collect
 	$(BIN)/python tools/tables/pages.py --only examples/fashion
 
-bench: .venv/installed ## measure the benchmark models: instructions, flash, RAM, time beside onnxruntime
+bench: .venv/installed ## measure the benchmark models: instructions in float32 and int8, flash, RAM, time beside onnxruntime
 	$(BIN)/python tools/tables/cost_table.py core
+	$(BIN)/python tools/tables/forms_table.py bench
 	$(BIN)/python tools/bench/bench_table.py
+
+forms: .venv/installed ## measure every form of the generated C, from float32 to int8, and write docs/forms.md anew: 15 minutes of one core
+	$(BIN)/python tools/tables/pages.py --kinds long --only docs/forms.md
 
 numbers: .venv/installed ## write the measured numbers of all pages anew; KINDS=long,times for those that need time or quiet
 	$(BIN)/python tools/tables/pages.py --kinds "$(KINDS)" --only "$(ONLY)"
@@ -65,7 +69,7 @@ test: .venv/installed lint ## run the whole test suite; TESTS=tests/base for a p
 elsewhere: .venv/installed ## make test in a fresh clone in a folder with a space, as another user, with other settings, offline
 	$(BIN)/python tools/check/elsewhere.py --jobs $(JOBS) --tests "$(TESTS)"
 
-mutants: .venv/installed ## apply over 800 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
+mutants: .venv/installed ## apply over 850 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
 	$(BIN)/python tools/check/$(if $(RANDOM),mutants_random.py --count $(RANDOM) --seed $(or $(SEED),1),mutants.py) --jobs $(JOBS)
 
 extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on every backend: about 4 minutes of one core
@@ -107,4 +111,4 @@ lint: .venv/installed ## check style, types, and that imports point one way
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper paper-choices fashion demo bench bench-train uci variances large numbers test elsewhere mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean
+.PHONY: help paper paper-choices fashion demo bench forms bench-train uci variances large numbers test elsewhere mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean

@@ -55,9 +55,8 @@ def verify_command(
     read = read_model(model)
     drawn = draw_samples(read, samples, seed, input_variance)
     stored = as_stored(read, weights, input_variance)
-    expected, limit = expect(stored.graph, drawn), tolerance or FLOAT32_TOLERANCE
-    left_out = None if backends else lacking
-    rows = verify_backends(stored, drawn, names, limit, left_out, tolerance is None, expected, weights)
+    expected, limit, left = expect(stored.graph, drawn), tolerance or FLOAT32_TOLERANCE, None if backends else lacking
+    rows = verify_backends(stored, drawn, names, limit, left, tolerance is None, expected, weights)
     reason = explain_bound(stored, drawn, expected, limit)
     losses = loss_by_storage(read, stored, drawn, expected)
     if as_json:

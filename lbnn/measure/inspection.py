@@ -23,7 +23,7 @@ from lbnn.model.file import Model
 from lbnn.ops.heads import find_head
 from lbnn.train.listing import shortened
 
-FORMS: Mapping[str, Mapping[str, Any]] = {
+C_FORMS: Mapping[str, Mapping[str, Any]] = {
     "half": {"weights": "half"},
     "int8": {"dtype": "int8"},
     "int16": {"dtype": "int16"},
@@ -57,7 +57,7 @@ class Inspection:
     layers: tuple[ExportedLayer, ...]
     footprint: Footprint
     stream: Footprint | str | None = None  # of a network over time, or why it can't stream
-    forms: Mapping[str, Footprint | str] = field(default_factory=dict)  # by name of FORMS, or why there is none
+    forms: Mapping[str, Footprint | str] = field(default_factory=dict)  # by name of C_FORMS, or why there is none
 
     @property
     def graph(self) -> Graph:
@@ -114,7 +114,7 @@ def inspect_model(model: Model, input_variance: bool = False) -> Inspection:
         for node in graph.nodes
     )
     need = footprint(program)
-    others = {name: _form(model, COptions(input_variance=input_variance, **form)) for name, form in FORMS.items()}
+    others = {name: _form(model, COptions(input_variance=input_variance, **form)) for name, form in C_FORMS.items()}
     return Inspection(model, program, layers, need, _stream(model, input_variance), {"float32": need, **others})
 
 

@@ -21,7 +21,7 @@ from lbnn.base.version import __version__
 from lbnn.exporters.c import Footprint
 from lbnn.measure import parts
 from lbnn.measure.evaluation import Evaluated
-from lbnn.measure.inspection import FORMS, Inspection
+from lbnn.measure.inspection import C_FORMS, Inspection
 from lbnn.measure.labels import percent
 from lbnn.measure.layers import LayerCost
 from lbnn.measure.loss import BitLoss
@@ -32,7 +32,7 @@ from lbnn.train.class_calibration import ClassCalibration
 
 OPTIONS = {
     "float32": "",
-    **{name: " ".join(f"--{key} {value}" for key, value in form.items()) for name, form in FORMS.items()},
+    **{name: " ".join(f"--{key} {value}" for key, value in form.items()) for name, form in C_FORMS.items()},
 }
 """How each form is asked for."""
 

@@ -22,7 +22,7 @@ from lbnn.measure import parts
 from lbnn.measure.backends import choose_backends
 from lbnn.measure.counting import reference_layer_costs
 from lbnn.measure.evaluation import score_on_data, table_for
-from lbnn.measure.inspection import FORMS, inspect_model
+from lbnn.measure.inspection import C_FORMS, inspect_model
 from lbnn.measure.integer_verify import ordinary_loss, ordinary_samples
 from lbnn.measure.labels import class_names_of, input_names, output_size, refuse_labels, target_names, trained_scores
 from lbnn.measure.live import MOST_LIVE_INPUTS, live_data
@@ -105,11 +105,11 @@ def form_row(model: Model, name: str, form: Footprint | str) -> FormRow:
 
 
 def form_loss(model: Model, name: str) -> BitLoss | None:
-    """What a form of FORMS loses of ordinary predictions; float32 is what others are held to."""
-    if name not in FORMS:
+    """What a form of C_FORMS loses of ordinary predictions; float32 is what others are held to."""
+    if name not in C_FORMS:
         return None
-    if "dtype" in FORMS[name]:
-        return ordinary_loss(model, FORMS[name]["dtype"])
-    samples, stored = ordinary_samples(model), as_stored(model, FORMS[name]["weights"])
+    if "dtype" in C_FORMS[name]:
+        return ordinary_loss(model, C_FORMS[name]["dtype"])
+    samples, stored = ordinary_samples(model), as_stored(model, C_FORMS[name]["weights"])
     exact, rounded = (predict(each.graph, samples.mean, samples.var) for each in (model, stored))
     return measure_loss(exact, rounded, model.graph)

@@ -12,11 +12,12 @@ from lbnn.device.boards import BOARDS
 from lbnn.device.firmware import firmware_files
 from lbnn.device.generated import GeneratedModel
 from lbnn.exporters.c import packages
+from lbnn.exporters.c.binary import binary_weights
 from lbnn.exporters.c.footprint import footprint
 from lbnn.exporters.c.lower import lower
 from lbnn.exporters.c.packages import Files
 from lbnn.exporters.c.program import Program
-from lbnn.exporters.c.view import ModelView, binary_weights, view
+from lbnn.exporters.c.view import ModelView, view
 from lbnn.exporters.options import COptions
 from lbnn.model.file import Model
 

@@ -18,6 +18,7 @@ from lbnn.exporters.c.around import (
     head_view,
     range_view,
 )
+from lbnn.exporters.c.binary import binary_len, padding_behind
 from lbnn.exporters.c.dtype import DType
 from lbnn.exporters.c.program import Geometry, LayerCalls, Program, Weights
 from lbnn.exporters.c.selftest import Golden, golden, golden_integers
@@ -220,7 +221,7 @@ def _lengths(program: Program) -> dict[str, Any]:
         work_len=program.work_len,
         weight_len=program.weight_len,
         weight_bytes=program.weight_bytes,
-        binary_bytes=sum(int(array.values.nbytes) + padding_behind(array) for array in program.weights),
+        binary_bytes=binary_len(program),
         largest_int=program.largest_int,
         needs_wide_int=program.largest_int > SMALLEST_INT_MAX,
     )
@@ -269,18 +270,6 @@ def _constants(program: Program, as_text: bool) -> tuple[ConstantView, ...]:
         views.append(ConstantView(array.name, kind, array.values.size, offset, padding, comment, text))
         offset += array.values.size
     return tuple(views)
-
-
-def binary_weights(program: Program) -> bytes:
-    """The binary file: array after array, little-endian, each at a multiple of four."""
-    arrays = [array.values.astype(array.values.dtype.newbyteorder("<")).tobytes() for array in program.weights]
-    padded = [stored + bytes(padding_behind(a)) for stored, a in zip(arrays, program.weights, strict=True)]
-    return b"".join(padded)
-
-
-def padding_behind(array: Weights) -> int:
-    """Bytes behind an array in the binary file: the next begins where a word may be read."""
-    return -int(array.values.nbytes) % 4
 
 
 def _rows(array: Weights, dtype: DType) -> list[str]:

@@ -118,6 +118,15 @@ def test_weights_take_a_byte_or_two_each_and_fourteen_a_row():
         assert footprint(program).work_bytes == 4 * program.work_len
 
 
+@pytest.mark.parametrize("device", ["cortex-m0-gcc", "cortex-m4-gcc"])
+def test_the_stack_of_a_deep_network_is_stated(tmp_path, device):
+    need("arm-none-eabi-gcc")
+    model = network((6,) * 14, "full")
+    found = run_model(device, generated(model, tmp_path, name="net", dtype="int8"), hostile_inputs(6, 4))
+    stated = footprint(lower(model, COptions(dtype="int8"))).stack_bytes
+    assert found.stack_bytes <= found.stack_bound.bytes <= stated <= found.stack_bound.bytes + 200
+
+
 def test_compiled_for_python_it_gives_the_same_bits():
     model, x = network((4, 9, 2), "rank1"), hostile_inputs(4, 50)
     program = lower(model, COptions(dtype="int16"))
