@@ -2,6 +2,7 @@
 
     python tools/bench/measure_kernels.py
     python tools/bench/measure_kernels.py --half      # those that differ where weights are half floats: HALF_KERNELS
+    python tools/bench/measure_kernels.py --integers  # INTEGER_KERNELS of int_footprint.py
 
 Needs arm-none-eabi-gcc. The library routines for float on cores without a floating-point unit are not included.
 """
@@ -22,17 +23,18 @@ from lbnn.device.stack import STACK_FLAGS, stack_bound
 GCC = "arm-none-eabi-gcc"
 MEASURED = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
 LEVELS = tuple((level, *size) for level in ("-O2", "-Os") for size in ((), ("-DLBNN_OPTIMIZE_SIZE",)))
-KERNEL = re.compile(r"^LBNN_KERNEL [\w *]*?(lbnn_(?!int)\w+)\(", re.MULTILINE)
+KERNEL = re.compile(r"^LBNN_KERNEL [\w *]*?(lbnn_\w+)\(", re.MULTILINE)
 
 
 def main() -> None:
     """Prints the table."""
-    half, found = "--half" in sys.argv[1:], table()
+    half, integers, found = "--half" in sys.argv[1:], "--integers" in sys.argv[1:], table()
     if half:
         found = dict(set(table(flags=("-DLBNN_HALF_WEIGHTS",)).items()) - set(found.items()))
-    print(f"{'HALF_' if half else ''}KERNELS: dict[str, tuple[int, int]] = {{")
+    print(f"{'HALF_' if half else 'INTEGER_' if integers else ''}KERNELS: dict[str, tuple[int, int]] = {{")
     for name, (code, stack) in sorted(found.items()):
-        print(f'    "{name}": ({code}, {stack}),')
+        if name.startswith("lbnn_int") == integers:
+            print(f'    "{name}": ({code}, {stack}),')
     print("}")
 
 
@@ -64,6 +66,7 @@ def measure(flags: tuple[str, ...]) -> dict[str, tuple[int, int]]:
         return {
             name: (code_bytes(name, sizes, graph.read_text(), names), stack_bound([graph], name).bytes)
             for name in names
+            if name in sizes  # some stand for instructions that not all cores have
         }
 
 
