@@ -440,27 +440,32 @@ LBNN_INLINE void lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int3
 }
 #endif
 
-LBNN_KERNEL void lbnn_int8_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
-                                  const lbnn_int_scale *from, const lbnn_int_spread *spread,
-                                  int32_t *out, int32_t *var, lbnn_int_scale *to)
+/* sum(e w) and sum(((s w) >> 8)^2) of every row; sigma is null where there is none. */
+LBNN_KERNEL void lbnn_int8_sums(const int8_t *w, int rows, int words, const int32_t *mean, const int32_t *sigma,
+                                int32_t *sum, int32_t *square)
 {
-    const int words = (layer->in_len + 1) >> 1;
-    const int32_t *const given = from->var == LBNN_INT_NONE ? 0 : sigma;
-    const int8_t *w = layer->weight8;
-    int32_t *sum = out, *square = var;
-    const int32_t *const end = out + (layer->out_len & ~1);
-    if (given) {
+    const int32_t *const end = sum + (rows & ~1);
+    if (sigma) {
         for (; sum < end; sum += 2, square += 2, w += 4 * words) {
-            lbnn_int8_pair(w, mean, given, words, sum, square);
+            lbnn_int8_pair(w, mean, sigma, words, sum, square);
         }
     } else {
         for (; sum < end; sum += 2, square += 2, w += 4 * words) {
             lbnn_int8_mean_pair(w, mean, words, sum, square);
         }
     }
-    if (layer->out_len & 1) {
-        lbnn_int8_row(w, 1, mean, given, words, sum, square);
+    if (rows & 1) {
+        lbnn_int8_row(w, 1, mean, sigma, words, sum, square);
     }
+}
+
+LBNN_KERNEL void lbnn_int8_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+                                  const lbnn_int_scale *from, const lbnn_int_spread *spread,
+                                  int32_t *out, int32_t *var, lbnn_int_scale *to)
+{
+    const int words = (layer->in_len + 1) >> 1;
+    const int32_t *const given = from->var == LBNN_INT_NONE ? 0 : sigma;
+    lbnn_int8_sums(layer->weight8, layer->out_len, words, mean, given, out, var);
     lbnn_int_results(layer, from, spread, out, var, to, 8);
 }
 
@@ -482,20 +487,25 @@ LBNN_INLINE void lbnn_int16_row(const int16_t *w, const int32_t *mean, const int
     *var = spread;
 }
 
+LBNN_KERNEL void lbnn_int16_sums(const int16_t *w, int rows, int words, const int32_t *mean, const int32_t *sigma,
+                                 int32_t *sum, int32_t *square)
+{
+    for (int n = 0; n < rows; n++, w += 2 * words) {
+        if (sigma) {
+            lbnn_int16_row(w, mean, sigma, words, sum + n, square + n);
+        } else {
+            lbnn_int16_row(w, mean, 0, words, sum + n, square + n);
+        }
+    }
+}
+
 LBNN_KERNEL void lbnn_int16_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
                                    const lbnn_int_scale *from, const lbnn_int_spread *spread,
                                    int32_t *out, int32_t *var, lbnn_int_scale *to)
 {
     const int words = (layer->in_len + 1) >> 1;
     const int32_t *const given = from->var == LBNN_INT_NONE ? 0 : sigma;
-    const int16_t *w = layer->weight16;
-    for (int n = 0; n < layer->out_len; n++, w += 2 * words) {
-        if (given) {
-            lbnn_int16_row(w, mean, given, words, out + n, var + n);
-        } else {
-            lbnn_int16_row(w, mean, 0, words, out + n, var + n);
-        }
-    }
+    lbnn_int16_sums(layer->weight16, layer->out_len, words, mean, given, out, var);
     lbnn_int_results(layer, from, spread, out, var, to, 12);
 }
 

@@ -33,7 +33,8 @@ def lower(model: Model, options: COptions) -> Program:
 def _lower_integers(name: str, graph: Graph, dtype: DType) -> Program:
     if graph.head is not None:
         raise LbnnError(f"a {graph.head} head has no kernel in {dtype.name}; export with --dtype float32")
-    planned = plan(graph, dtype.scratch(graph, dtype.study(graph)))
+    facts = dtype.study(graph)
+    planned = plan(graph, dtype.scratch(graph, facts), needs=dtype.needs(graph, facts))
     return Emission(name, graph, planned, dtype, {}).finish()
 
 
