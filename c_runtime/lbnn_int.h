@@ -23,6 +23,12 @@
 
 #include "lbnn.h"
 
+/* Processors that saturate in one instruction. */
+#if defined(__ARM_FEATURE_SAT) && (defined(__GNUC__) || defined(__clang__)) && !defined(LBNN_NO_SIMD)
+#include <arm_acle.h>
+#define LBNN_INT_SATURATES 1
+#endif
+
 /* The exponent of a tensor of zeros. */
 #define LBNN_INT_NONE (-1048576)
 
@@ -69,6 +75,16 @@ LBNN_INLINE int32_t lbnn_int_smaller(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
+/* x, at least 0 and at most 2^14 - 1. */
+LBNN_INLINE int32_t lbnn_int_below_four(int32_t x)
+{
+#if defined(LBNN_INT_SATURATES)
+    return LBNN_AS(int32_t, __usat(x, 14));
+#else
+    return x < 0 ? 0 : lbnn_int_smaller(x, 16383);
+#endif
+}
+
 /* How far right what stands at exponent x moves to stand at top. */
 LBNN_INLINE int32_t lbnn_int_apart(int32_t top, int32_t x)
 {
@@ -110,7 +126,7 @@ LBNN_INLINE int32_t lbnn_int_share(int32_t x, int32_t m)
 #if defined(__ARM_ARCH_6M__)
     return lbnn_int_times(x, LBNN_AS(uint32_t, m));
 #else
-    return LBNN_AS(int32_t, (LBNN_AS(uint64_t, LBNN_AS(uint32_t, x)) * LBNN_AS(uint32_t, m)) >> 16);
+    return LBNN_AS(int32_t, (LBNN_AS(uint64_t, LBNN_AS(uint32_t, x)) * (LBNN_AS(uint32_t, m) << 16)) >> 32);
 #endif
 }
 
@@ -119,6 +135,16 @@ LBNN_INLINE int32_t lbnn_int_times_up(int32_t x, uint32_t m)
 {
     const uint32_t low = (LBNN_AS(uint32_t, x) & 0xffffu) * m + 0xffffu;
     return (x >> 16) * LBNN_AS(int32_t, m) + LBNN_AS(int32_t, low >> 16);
+}
+
+/* The same less 1, so that what is moved right afterwards and added to 1 is rounded up. */
+LBNN_INLINE int32_t lbnn_int_times_under(int32_t x, uint32_t m)
+{
+#if defined(__ARM_ARCH_6M__)
+    return lbnn_int_times_up(x, m) - 1;
+#else
+    return LBNN_AS(int32_t, (LBNN_AS(uint64_t, LBNN_AS(uint32_t, x)) * (m << 16) - 1u) >> 32);
+#endif
 }
 
 /* How many bits x has. */
@@ -132,6 +158,16 @@ LBNN_INLINE int32_t lbnn_int_bits(uint32_t x)
         n++;
     }
     return n;
+#endif
+}
+
+/* The same for x > 0. */
+LBNN_INLINE int32_t lbnn_int_length(uint32_t x)
+{
+#if defined(__GNUC__) || defined(__clang__)
+    return 32 - __builtin_clz(x);
+#else
+    return lbnn_int_bits(x);
 #endif
 }
 
@@ -168,6 +204,32 @@ LBNN_INLINE void lbnn_int_put(int32_t *words, int i, int32_t x)
     words[i >> 1] = i & 1 ? lbnn_int_word(words[i >> 1], x) : lbnn_int_word(x, 0);
 }
 
+/* The same in any order, beside what stands in the other half. */
+#if defined(__GNUC__) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && !defined(__FRAMAC__)
+typedef int16_t __attribute__((may_alias)) lbnn_int_half; /* half of a word of memory */
+
+LBNN_INLINE void lbnn_int_set(int32_t *words, int i, int32_t x)
+{
+    LBNN_AS(lbnn_int_half *, LBNN_AS(void *, words))[i] = LBNN_AS(int16_t, x);
+}
+
+LBNN_INLINE int32_t lbnn_int_at(const int32_t *words, int i)
+{
+    return LBNN_AS(const lbnn_int_half *, LBNN_AS(const void *, words))[i];
+}
+#else
+LBNN_INLINE void lbnn_int_set(int32_t *words, int i, int32_t x)
+{
+    const int32_t word = words[i >> 1];
+    words[i >> 1] = i & 1 ? lbnn_int_word(word, x) : lbnn_int_word(x, lbnn_int_second(word));
+}
+
+LBNN_INLINE int32_t lbnn_int_at(const int32_t *words, int i)
+{
+    return i & 1 ? lbnn_int_second(words[i >> 1]) : lbnn_int_first(words[i >> 1]);
+}
+#endif
+
 LBNN_INLINE int32_t lbnn_int_get(const int32_t *words, int i)
 {
     return i & 1 ? lbnn_int_second(words[i >> 1]) : lbnn_int_first(words[i >> 1]);
@@ -183,9 +245,9 @@ typedef struct {
 LBNN_INLINE lbnn_int_root lbnn_int_sqrt(int32_t v)
 {
     lbnn_int_root r;
-    r.half = (30 - lbnn_int_bits(LBNN_AS(uint32_t, v))) >> 1;
+    r.half = (30 - lbnn_int_length(LBNN_AS(uint32_t, v))) >> 1;
     const int32_t full = v << (2 * r.half);
-    const uint16_t *cell = lbnn_int_roots + (LBNN_AS(int32_t, LBNN_AS(uint32_t, full) >> 23) - 32);
+    const uint16_t *cell = lbnn_int_roots + ((full >> 23) - 32);
     const int32_t slope = LBNN_AS(int32_t, cell[0]) - LBNN_AS(int32_t, cell[1]);
     r.inverse = LBNN_AS(int32_t, cell[0]) - ((slope * ((full >> 7) & 0xffff)) >> 16);
     const uint32_t product = LBNN_AS(uint32_t, full >> 15) * LBNN_AS(uint32_t, r.inverse) + 32767u;
@@ -224,17 +286,14 @@ LBNN_INLINE int32_t lbnn_int_between(const uint16_t *cell, int32_t part)
     return LBNN_AS(int32_t, cell[0]) + ((step * part) >> 8);
 }
 
-/* z = p / 2^(move - half + 12) sigmas from the kink, in units of 2^-12, at most 4; 0 <= half <= 15. */
+/* z = p / 2^(move - half + 12) sigmas from the kink, in units of 2^-12, below 4; 0 <= half <= 15. */
 LBNN_INLINE int32_t lbnn_int_distance(int32_t p, int32_t move, int32_t half)
 {
-    if (move >= 15) {
-        return lbnn_int_smaller((p >> lbnn_int_smaller(move - 15, 31)) >> (15 - half), 16384);
+    const int32_t right = move - half;
+    if (right >= 0) {
+        return lbnn_int_below_four(p >> lbnn_int_smaller(right, 31));
     }
-    if (move >= half) {
-        return lbnn_int_smaller(p >> (move - half), 16384);
-    }
-    const int32_t left = lbnn_int_smaller(half - move, 14);
-    return p >= 16384 >> left ? 16384 : p << left;
+    return lbnn_int_below_four(lbnn_int_below_four(p) << lbnn_int_smaller(-right, 15));
 }
 
 /* Bits of the means to drop, so that what remains is below 2^mean_bits with half of the largest sigma and both roundings
@@ -265,41 +324,31 @@ LBNN_KERNEL void lbnn_int_narrow(const int32_t *mean, const int32_t *var, const 
     const int32_t excess_move = lbnn_int_smaller(17 - ahead + drop, 31);
     to->mean = from->mean + drop;
     to->var = widest ? sigma_exponent + 15 - sigma_bits : LBNN_INT_NONE;
-    int32_t first = 0;
-    int32_t first_sigma = 0;
     for (int i = 0; i < n; i++) {
-        const int32_t m = mean[i];
-        int32_t e = lbnn_int_near(m, move);
-        int32_t s = 0;
-        if (var[i] > 0) {
-            const lbnn_int_root r = lbnn_int_sqrt(var[i] << lift);
+        const int32_t m = mean[i], v = var[i];
+        int32_t e = lbnn_int_near(m, move), s = 0;
+        int side = LBNN_INT_TAIL;
+        if (table && m < 0) {
+            e = lbnn_int_near(e * LBNN_AS(int32_t, table[3 * LBNN_INT_TAIL]), table[3 * LBNN_INT_TAIL + 1]);
+            side = 2 * LBNN_INT_TAIL;
+        }
+        if (v > 0) {
+            const lbnn_int_root r = lbnn_int_sqrt(v << lift);
             int32_t gain = 32768;
             if (table) {
-                const int32_t z = lbnn_int_distance(lbnn_int_share(lbnn_int_abs(m), r.inverse), 2 + ahead, r.half);
-                const int32_t part = z >= 16384 ? 256 : z & 255;
-                const uint16_t *cell = table + (z >= 16384 ? LBNN_INT_TAIL - 2 : z >> 8);
-                const int32_t excess = (r.sigma * lbnn_int_between(cell, part)) >> r.half;
-                if (m < 0) {
-                    e = lbnn_int_near(e * LBNN_AS(int32_t, table[3 * LBNN_INT_TAIL]), table[3 * LBNN_INT_TAIL + 1]);
-                    cell += LBNN_INT_TAIL;
-                }
-                e += lbnn_int_near(excess, excess_move);
-                gain = lbnn_int_between(cell + LBNN_INT_TAIL, part);
+                const int32_t z = lbnn_int_distance(lbnn_int_share(lbnn_int_size(m), r.inverse), 2 + ahead, r.half);
+                const uint16_t *cell = table + (z >> 8);
+                e += lbnn_int_near((r.sigma * lbnn_int_between(cell, z & 255)) >> r.half, excess_move);
+                gain = lbnn_int_between(cell + side, z & 255);
             }
             s = lbnn_int_up_twice(r.sigma * gain, 30 - sigma_bits, r.half);
-        } else if (table && m < 0) {
-            e = lbnn_int_near(e * LBNN_AS(int32_t, table[3 * LBNN_INT_TAIL]), table[3 * LBNN_INT_TAIL + 1]);
         }
-        if (i & 1) {
-            out[i >> 1] = lbnn_int_word(first, e);
-            sigma[i >> 1] = lbnn_int_word(first_sigma, s);
-        }
-        first = e;
-        first_sigma = s;
+        lbnn_int_set(out, i, e);
+        lbnn_int_set(sigma, i, s);
     }
     if (n & 1) {
-        out[n >> 1] = lbnn_int_word(first, 0);
-        sigma[n >> 1] = lbnn_int_word(first_sigma, 0);
+        lbnn_int_set(out, n, 0);
+        lbnn_int_set(sigma, n, 0);
     }
 }
 
@@ -373,65 +422,83 @@ LBNN_INLINE uint32_t lbnn_int_finite(uint32_t pattern)
     return (pattern & 0x7fffffffu) >= LBNN_INT_INFINITE ? (pattern & 0x80000000u) | 0x7f7fffffu : pattern;
 }
 
-/* Element i of an input as the pattern of a float. */
-LBNN_INLINE uint32_t lbnn_int_mean_at(const lbnn_int_source *source, int i)
+/* Element i of an input as the pattern of a float: of floats, or of mantissas with an exponent. */
+LBNN_INLINE uint32_t lbnn_int_pattern(const float *x, const int32_t *q, int32_t exponent, int upwards, int i)
 {
-    return source->q ? lbnn_int_float_of(source->q[i], source->scale.mean, 0) : lbnn_float_bits(source->mean[i]);
+    return q ? lbnn_int_float_of(q[i], exponent, upwards) : lbnn_float_bits(x[i]);
 }
 
-LBNN_INLINE uint32_t lbnn_int_var_at(const lbnn_int_source *source, int i)
+/* The largest |x|; minus zero is a variance, all else below zero is none and beyond every float. */
+LBNN_INLINE uint32_t lbnn_int_largest(const float *x, const int32_t *q, int32_t exponent, int variances, int n)
 {
-    return source->q_var ? lbnn_int_float_of(source->q_var[i], source->scale.var, 1) : lbnn_float_bits(source->var[i]);
+    uint32_t most = 0u;
+    for (int i = 0; i < n; i++) {
+        uint32_t pattern = lbnn_int_pattern(x, q, exponent, variances, i);
+        if (!variances || pattern == 0x80000000u) {
+            pattern &= 0x7fffffffu;
+        }
+        most = pattern > most ? pattern : most;
+    }
+    return most;
 }
 
-LBNN_INLINE int lbnn_int_has_variance(const lbnn_int_source *source)
+LBNN_KERNEL uint32_t lbnn_int_largest_mean(const float *x, int n)
 {
-    return source->var || source->q_var;
+    return lbnn_int_largest(x, 0, 0, 0, n);
+}
+
+LBNN_KERNEL uint32_t lbnn_int_largest_var(const float *x, int n)
+{
+    return lbnn_int_largest(x, 0, 0, 1, n);
+}
+
+LBNN_KERNEL uint32_t lbnn_int_largest_q(const int32_t *q, int32_t exponent, int variances, int n)
+{
+    return lbnn_int_largest(0, q, exponent, variances, n);
+}
+
+LBNN_INLINE uint32_t lbnn_int_most(const lbnn_int_source *source, int n)
+{
+    return source->q ? lbnn_int_largest_q(source->q, source->scale.mean, 0, n) : lbnn_int_largest_mean(source->mean, n);
+}
+
+LBNN_INLINE uint32_t lbnn_int_widest(const lbnn_int_source *source, int n)
+{
+    if (source->q_var) {
+        return lbnn_int_largest_q(source->q_var, source->scale.var, 1, n);
+    }
+    return source->var ? lbnn_int_largest_var(source->var, n) : 0u;
 }
 
 /* Whether all n numbers are finite and no variance is negative. */
-LBNN_KERNEL int lbnn_int_is_input(const lbnn_int_source *source, int n)
+LBNN_INLINE int lbnn_int_is_input(const lbnn_int_source *source, int n)
 {
-    uint32_t most = 0u;
-    for (int i = 0; i < n; i++) {
-        const uint32_t mean = lbnn_int_mean_at(source, i) & 0x7fffffffu;
-        most = mean > most ? mean : most;
-    }
-    for (int i = 0; i < n && lbnn_int_has_variance(source); i++) {
-        const uint32_t var = lbnn_int_var_at(source, i);
-        const uint32_t known = var == 0x80000000u ? 0u : var; /* minus zero is a variance */
-        most = known > most ? known : most;
-    }
-    return most < LBNN_INT_INFINITE;
+    return lbnn_int_most(source, n) < LBNN_INT_INFINITE && lbnn_int_widest(source, n) < LBNN_INT_INFINITE;
 }
 
-/* Mantissas of an input, the largest with all bits: means to nearest, sigmas = sqrt(V) upwards. */
-LBNN_KERNEL void lbnn_int_pack(const lbnn_int_source *source, int32_t *mean, int32_t *sigma, lbnn_int_scale *to, int n,
-                               int mean_bits, int sigma_bits)
+/* Mantissas of means to nearest, the largest with all bits; returns their exponent. */
+LBNN_INLINE int32_t lbnn_int_means(const float *x, const int32_t *q, int32_t exponent, uint32_t most,
+                                   int32_t *mean, int n, int mean_bits)
 {
-    uint32_t most = 0u;
-    uint32_t widest = 0u;
-    const int random = lbnn_int_has_variance(source);
-    for (int i = 0; i < n; i++) {
-        const uint32_t pattern = lbnn_int_mean_at(source, i) & 0x7fffffffu;
-        const uint32_t spread = random ? lbnn_int_var_at(source, i) & 0x7fffffffu : 0u;
-        most = pattern > most ? pattern : most;
-        widest = spread > widest ? spread : widest;
-    }
     const int32_t top = lbnn_int_unpack(most).field;
-    const int32_t wide = (lbnn_int_unpack(widest).field + 1) >> 1;
     const int32_t limit = (1 << mean_bits) - 1;
-    to->mean = most ? top - 126 - mean_bits : LBNN_INT_NONE;
-    to->var = widest ? wide - 63 - sigma_bits : LBNN_INT_NONE;
     for (int i = 0; i < n; i++) {
-        const uint32_t pattern = lbnn_int_mean_at(source, i);
-        const lbnn_int_float x = lbnn_int_unpack(pattern);
-        const int32_t drop = lbnn_int_smaller(24 - mean_bits + top - x.field, 31);
-        const int32_t e = lbnn_int_smaller(lbnn_int_near(x.mantissa, drop), limit);
+        const uint32_t pattern = lbnn_int_pattern(x, q, exponent, 0, i);
+        const lbnn_int_float f = lbnn_int_unpack(pattern);
+        const int32_t drop = lbnn_int_smaller(24 - mean_bits + top - f.field, 31);
+        const int32_t e = lbnn_int_smaller(lbnn_int_near(f.mantissa, drop), limit);
         lbnn_int_put(mean, i, pattern >> 31 ? -e : e);
     }
-    for (int i = 0; i < n && random; i++) {
-        const lbnn_int_float v = lbnn_int_unpack(lbnn_int_var_at(source, i) & 0x7fffffffu);
+    return most ? top - 126 - mean_bits : LBNN_INT_NONE;
+}
+
+/* Mantissas of sigmas = sqrt(V) upwards; returns their exponent. */
+LBNN_INLINE int32_t lbnn_int_sigmas(const float *x, const int32_t *q, int32_t exponent, uint32_t widest,
+                                    int32_t *sigma, int n, int sigma_bits)
+{
+    const int32_t wide = (lbnn_int_unpack(widest).field + 1) >> 1;
+    for (int i = 0; i < n; i++) {
+        const lbnn_int_float v = lbnn_int_unpack(lbnn_int_pattern(x, q, exponent, 1, i) & 0x7fffffffu);
         int32_t s = 0;
         if (v.mantissa) {
             const lbnn_int_root r = lbnn_int_sqrt(v.mantissa << (6 - (v.field & 1)));
@@ -440,35 +507,113 @@ LBNN_KERNEL void lbnn_int_pack(const lbnn_int_source *source, int32_t *mean, int
         }
         lbnn_int_put(sigma, i, s);
     }
+    return widest ? wide - 63 - sigma_bits : LBNN_INT_NONE;
 }
 
-/* E' = (E + t) s, V' = s^2 V of an input, packed; `factors` are n of t, then n of s. Between the two steps `mean` and
- * `sigma` hold patterns of floats. */
-LBNN_KERNEL void lbnn_int_standardize(const lbnn_int_source *source, const float *factors, int32_t *mean, int32_t *sigma,
+LBNN_KERNEL int32_t lbnn_int_pack_means(const float *x, int32_t *mean, int n, int mean_bits)
+{
+    return lbnn_int_means(x, 0, 0, lbnn_int_largest_mean(x, n), mean, n, mean_bits);
+}
+
+LBNN_KERNEL int32_t lbnn_int_pack_sigmas(const float *x, int32_t *sigma, int n, int sigma_bits)
+{
+    return lbnn_int_sigmas(x, 0, 0, lbnn_int_largest_var(x, n), sigma, n, sigma_bits);
+}
+
+LBNN_KERNEL int32_t lbnn_int_pack_q(const int32_t *q, int32_t exponent, int32_t *mean, int n, int mean_bits)
+{
+    return lbnn_int_means(0, q, exponent, lbnn_int_largest_q(q, exponent, 0, n), mean, n, mean_bits);
+}
+
+LBNN_KERNEL int32_t lbnn_int_pack_q_var(const int32_t *q, int32_t exponent, int32_t *sigma, int n, int sigma_bits)
+{
+    return lbnn_int_sigmas(0, q, exponent, lbnn_int_largest_q(q, exponent, 1, n), sigma, n, sigma_bits);
+}
+
+/* Mantissas of an input. The source is known where this stands: no more is linked than it needs. */
+LBNN_INLINE void lbnn_int_pack(const lbnn_int_source *source, int32_t *mean, int32_t *sigma, lbnn_int_scale *to, int n,
+                               int mean_bits, int sigma_bits)
+{
+    to->mean = source->q ? lbnn_int_pack_q(source->q, source->scale.mean, mean, n, mean_bits)
+                         : lbnn_int_pack_means(source->mean, mean, n, mean_bits);
+    to->var = LBNN_INT_NONE;
+    if (source->q_var) {
+        to->var = lbnn_int_pack_q_var(source->q_var, source->scale.var, sigma, n, sigma_bits);
+    } else if (source->var) {
+        to->var = lbnn_int_pack_sigmas(source->var, sigma, n, sigma_bits);
+    }
+}
+
+/* (E + t) s of means as patterns of floats; `factors` are n of t, then n of s. */
+LBNN_INLINE void lbnn_int_scaled_means(const float *x, const int32_t *q, int32_t exponent, const float *factors,
+                                       int32_t *out, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const uint32_t pattern = lbnn_int_pattern(x, q, exponent, 0, i), shift = lbnn_float_bits(factors[i]);
+        const uint32_t factor = lbnn_float_bits(factors[n + i]);
+        const lbnn_int_float f = lbnn_int_unpack(pattern), t = lbnn_int_unpack(shift), s = lbnn_int_unpack(factor);
+        const int32_t top = lbnn_int_larger(f.field, t.field);
+        const int32_t a = (pattern >> 31 ? -f.mantissa : f.mantissa) * 64;
+        const int32_t b = (shift >> 31 ? -t.mantissa : t.mantissa) * 64;
+        const int32_t sum = (a >> lbnn_int_apart(top, f.field)) + (b >> lbnn_int_apart(top, t.field));
+        const int32_t product = lbnn_int_times(sum, LBNN_AS(uint32_t, s.mantissa) >> 8);
+        const uint32_t result = lbnn_int_float_of(factor >> 31 ? -product : product, top + s.field - 282, 0);
+        out[i] = LBNN_AS(int32_t, lbnn_int_finite(result));
+    }
+}
+
+/* s^2 V. */
+LBNN_INLINE void lbnn_int_scaled_vars(const float *x, const int32_t *q, int32_t exponent, const float *factors,
+                                      int32_t *out, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const lbnn_int_float s = lbnn_int_unpack(lbnn_float_bits(factors[n + i]));
+        const lbnn_int_float v = lbnn_int_unpack(lbnn_int_pattern(x, q, exponent, 1, i) & 0x7fffffffu);
+        const uint32_t m = LBNN_AS(uint32_t, s.mantissa) >> 8;
+        const int32_t spread = lbnn_int_times_up(lbnn_int_times_up(v.mantissa * 64, m), m);
+        out[i] = LBNN_AS(int32_t, lbnn_int_finite(lbnn_int_float_of(spread, v.field + 2 * s.field - 408, 1)));
+    }
+}
+
+LBNN_KERNEL void lbnn_int_scale_means(const float *x, const float *factors, int32_t *out, int n)
+{
+    lbnn_int_scaled_means(x, 0, 0, factors, out, n);
+}
+
+LBNN_KERNEL void lbnn_int_scale_vars(const float *x, const float *factors, int32_t *out, int n)
+{
+    lbnn_int_scaled_vars(x, 0, 0, factors, out, n);
+}
+
+LBNN_KERNEL void lbnn_int_scale_q(const int32_t *q, int32_t exponent, const float *factors, int32_t *out, int n)
+{
+    lbnn_int_scaled_means(0, q, exponent, factors, out, n);
+}
+
+LBNN_KERNEL void lbnn_int_scale_q_var(const int32_t *q, int32_t exponent, const float *factors, int32_t *out, int n)
+{
+    lbnn_int_scaled_vars(0, q, exponent, factors, out, n);
+}
+
+/* E' = (E + t) s, V' = s^2 V of an input, packed. Between the two steps `mean` and `sigma` hold patterns of floats. */
+LBNN_INLINE void lbnn_int_standardize(const lbnn_int_source *source, const float *factors, int32_t *mean, int32_t *sigma,
                                       lbnn_int_scale *to, int n, int mean_bits, int sigma_bits)
 {
-    const int random = lbnn_int_has_variance(source);
-    for (int i = 0; i < n; i++) {
-        const uint32_t pattern = lbnn_int_mean_at(source, i), shift = lbnn_float_bits(factors[i]);
-        const uint32_t factor = lbnn_float_bits(factors[n + i]);
-        const lbnn_int_float x = lbnn_int_unpack(pattern), t = lbnn_int_unpack(shift), s = lbnn_int_unpack(factor);
-        const uint32_t m = LBNN_AS(uint32_t, s.mantissa) >> 8;
-        const int32_t top = lbnn_int_larger(x.field, t.field);
-        const int32_t a = (pattern >> 31 ? -x.mantissa : x.mantissa) * 64;
-        const int32_t b = (shift >> 31 ? -t.mantissa : t.mantissa) * 64;
-        const int32_t sum = (a >> lbnn_int_apart(top, x.field)) + (b >> lbnn_int_apart(top, t.field));
-        const int32_t product = lbnn_int_times(sum, m);
-        const uint32_t result = lbnn_int_float_of(factor >> 31 ? -product : product, top + s.field - 282, 0);
-        mean[i] = LBNN_AS(int32_t, lbnn_int_finite(result));
-        if (random) {
-            const lbnn_int_float v = lbnn_int_unpack(lbnn_int_var_at(source, i) & 0x7fffffffu);
-            const int32_t spread = lbnn_int_times_up(lbnn_int_times_up(v.mantissa * 64, m), m);
-            sigma[i] = LBNN_AS(int32_t, lbnn_int_finite(lbnn_int_float_of(spread, v.field + 2 * s.field - 408, 1)));
-        }
+    if (source->q) {
+        lbnn_int_scale_q(source->q, source->scale.mean, factors, mean, n);
+    } else {
+        lbnn_int_scale_means(source->mean, factors, mean, n);
     }
-    lbnn_int_source own = {LBNN_AS(const float *, LBNN_AS(const void *, mean)), 0, 0, 0, {0, 0, 0, 0}};
-    own.var = random ? LBNN_AS(const float *, LBNN_AS(const void *, sigma)) : own.var;
-    lbnn_int_pack(&own, mean, sigma, to, n, mean_bits, sigma_bits);
+    to->mean = lbnn_int_pack_means(LBNN_AS(const float *, LBNN_AS(const void *, mean)), mean, n, mean_bits);
+    to->var = LBNN_INT_NONE;
+    if (source->q_var || source->var) {
+        if (source->q_var) {
+            lbnn_int_scale_q_var(source->q_var, source->scale.var, factors, sigma, n);
+        } else {
+            lbnn_int_scale_vars(source->var, factors, sigma, n);
+        }
+        to->var = lbnn_int_pack_sigmas(LBNN_AS(const float *, LBNN_AS(const void *, sigma)), sigma, n, sigma_bits);
+    }
 }
 
 /* Results in units of 2^units, or of 1, as floats, means to nearest and variances upwards. Where one is beyond float the largest float stands, also

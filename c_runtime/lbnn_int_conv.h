@@ -49,14 +49,25 @@ typedef struct {
     int32_t *roots;
 } lbnn_int_pixel;
 
-/* What a convolution reads. */
+/* What a convolution reads. The variances of its weights are times of sums over `roots`, where those are free, or of
+ * beta^2 (E^2 + V); `exponent` is that of such sums. */
 typedef struct {
     const int32_t *mean;
     const int32_t *sigma; /* null where there is no variance */
     const int32_t *roots; /* null where variances are not free */
     const lbnn_int_scale *from;
-    int32_t root_exponent;
+    int shares;
+    int32_t by_square;
+    int32_t by_var;
+    int32_t exponent;
 } lbnn_int_given;
+
+/* The bits of all sums of a pixel: of squares, of rows for the variances of weights; and the last of these. */
+typedef struct {
+    int32_t squares;
+    int32_t rows;
+    int32_t shared;
+} lbnn_int_bits_of;
 
 /* p = c sqrt(E^2 + V) of every element, rounded up, in 16 bits; the exponent is that of ((u p) >> 8)^2. */
 LBNN_KERNEL void lbnn_int_roots_map(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape, const int32_t *mean,
@@ -118,52 +129,42 @@ LBNN_KERNEL void lbnn_int_window(const lbnn_int_conv_shape *shape, const int32_t
     }
 }
 
-/* sum(((u p + 128) >> 8)^2) + 1 of `rows` rows of n weights. */
-LBNN_KERNEL void lbnn_int_free_rows(const uint8_t *u, const int32_t *p, int n, int rows, int32_t *sums)
+/* 1 + sum(((u p + 128) >> 8)^2) of `rows` rows of n weights; gives the bits of all. */
+LBNN_KERNEL int32_t lbnn_int_free_rows(const uint8_t *u, const int32_t *p, int n, int rows, int32_t *sums)
 {
+    int32_t any = 0;
     for (int row = 0; row < rows; row++) {
         int32_t sum = 1;
         for (int i = 0; i < n; i++, u++) {
-            const int32_t t = (*u * lbnn_int_get(p, i) + 128) >> 8;
+            const int32_t t = (*u * lbnn_int_at(p, i) + 128) >> 8;
             sum += t * t;
         }
         sums[row] = sum;
+        any |= sum;
     }
+    return any;
 }
 
-/* The sum of beta^2 x^2 over n mantissas x, one more for each; without beta, of x^2. */
-LBNN_INLINE int32_t lbnn_int_window_squares(const int32_t *words, const uint16_t *beta, int n, int32_t fold)
+/* B of a window, as lbnn_int_shared gives it. */
+LBNN_KERNEL int32_t lbnn_int_window_shared(const int32_t *mean, const int32_t *sigma, const uint16_t *beta, int n,
+                                           int32_t by_square, int32_t by_var, int32_t fold)
 {
-    int32_t sum = n;
+    int32_t sum = 2 * n;
     for (int i = 0; i < n; i++) {
-        const int32_t x = lbnn_int_get(words, i);
-        sum += beta ? lbnn_int_square(x, beta[i], fold) : (x * x) >> fold;
+        const int32_t e = lbnn_int_at(mean, i), s = lbnn_int_at(sigma, i);
+        int32_t square = ((e * e) >> by_square) + ((s * s) >> by_var);
+        if (beta) {
+            square = lbnn_int_share(lbnn_int_share(square, beta[i]), beta[i]);
+        }
+        sum += square >> fold;
     }
     return sum;
 }
 
-/* B of a window, as lbnn_int_shared gives it. */
-LBNN_INLINE int32_t lbnn_int_window_shared(const lbnn_int_layer *layer, const lbnn_int_given *given,
-                                           const lbnn_int_pixel *pixel, int group)
-{
-    const uint16_t *beta = layer->columns ? layer->columns + group * layer->in_len : layer->columns;
-    const int32_t top = lbnn_int_larger(given->from->mean, given->from->var);
-    int32_t shared = 0;
-    if (given->from->mean != LBNN_INT_NONE) {
-        const int32_t sum = lbnn_int_window_squares(pixel->mean, beta, layer->in_len, layer->fold);
-        shared = lbnn_int_up(sum, lbnn_int_apart(2 * top, 2 * given->from->mean));
-    }
-    if (given->sigma) {
-        const int32_t sum = lbnn_int_window_squares(pixel->sigma, beta, layer->in_len, layer->fold);
-        shared += lbnn_int_up(sum, lbnn_int_apart(2 * top, 2 * given->from->var));
-    }
-    return shared;
-}
-
-/* The sums of one group of a pixel. */
+/* The sums of one group of a pixel; the bits of squares, and of the sums for the variances of weights. */
 LBNN_INLINE void lbnn_int_conv_group(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape,
                                      const lbnn_int_given *given, const lbnn_int_pixel *pixel, int y, int x, int group,
-                                     lbnn_int_spread *spread, int bits)
+                                     lbnn_int_bits_of *any, int bits)
 {
     const int inputs = shape->channels / shape->groups, outputs = layer->out_len / shape->groups;
     const int words = (layer->in_len + 1) >> 1, first = group * outputs;
@@ -173,19 +174,24 @@ LBNN_INLINE void lbnn_int_conv_group(const lbnn_int_layer *layer, const lbnn_int
     }
     const int32_t *const sigma = given->sigma ? pixel->sigma : given->sigma;
     if (bits == 8) {
-        lbnn_int8_sums(layer->weight8 + 2 * words * first, outputs, words, pixel->mean, sigma, pixel->sum + first,
-                       pixel->var + first);
+        any->squares |= lbnn_int8_sums(layer->weight8 + 2 * words * first, outputs, words, 0, words, pixel->mean, sigma,
+                                       pixel->sum + first, pixel->var + first);
     } else {
-        lbnn_int16_sums(layer->weight16 + 2 * words * first, outputs, words, pixel->mean, sigma, pixel->sum + first,
-                        pixel->var + first);
+        any->squares |= lbnn_int16_sums(layer->weight16 + 2 * words * first, outputs, words, 0, words, pixel->mean, sigma,
+                                        pixel->sum + first, pixel->var + first);
     }
     if (given->roots) {
         lbnn_int_window(shape, given->roots, y, x, group * inputs, inputs, pixel->roots);
-        lbnn_int_free_rows(layer->free + layer->in_len * first, pixel->roots, layer->in_len, outputs, pixel->rows + first);
-    } else if (spread->exponent != LBNN_INT_NONE) {
-        spread->shared = lbnn_int_window_shared(layer, given, pixel, group);
-        for (int i = 0; i < outputs && spread->sums; i++) {
-            pixel->rows[first + i] = spread->shared;
+        any->rows |= lbnn_int_free_rows(layer->free + layer->in_len * first, pixel->roots, layer->in_len, outputs,
+                                        pixel->rows + first);
+    } else if (given->shares) {
+        const uint16_t *beta = layer->columns ? layer->columns + group * layer->in_len : layer->columns;
+        const int32_t sum = lbnn_int_window_shared(pixel->mean, sigma ? sigma : pixel->mean, beta, layer->in_len,
+                                                   given->by_square, given->by_var, layer->fold);
+        any->rows |= sum;
+        any->shared = sum;
+        for (int i = 0; i < outputs && shape->groups > 1; i++) {
+            pixel->rows[first + i] = sum;
         }
     }
 }
@@ -195,19 +201,40 @@ LBNN_INLINE void lbnn_int_conv_pixel(const lbnn_int_layer *layer, const lbnn_int
                                      const lbnn_int_given *given, const lbnn_int_pixel *pixel, int y, int x,
                                      lbnn_int_scale *wide, int bits)
 {
-    lbnn_int_spread spread = {given->roots || shape->groups > 1 ? pixel->rows : 0, 0, LBNN_INT_NONE};
-    if (given->roots) {
-        spread.exponent = given->root_exponent;
-    } else if (!layer->free && layer->spread_exponent != LBNN_INT_NONE) {
-        spread.exponent = 2 * (lbnn_int_larger(given->from->mean, given->from->var) + layer->column_exponent) + layer->fold;
-    }
+    lbnn_int_bits_of any = {0, 0, 0};
     for (int group = 0; group < shape->groups; group++) {
-        lbnn_int_conv_group(layer, shape, given, pixel, y, x, group, &spread, bits);
+        lbnn_int_conv_group(layer, shape, given, pixel, y, x, group, &any, bits);
     }
-    if (spread.exponent == LBNN_INT_NONE) {
-        spread.sums = 0;
+    lbnn_int_spread spread = {0, 0, given->exponent};
+    if (given->roots || given->shares) {
+        const int32_t lift = lbnn_int_room(any.rows);
+        spread.exponent -= lift;
+        spread.shared = any.shared << lift;
+        if (given->roots || shape->groups > 1) {
+            spread.sums = pixel->rows;
+            for (int i = 0; i < layer->out_len; i++) {
+                pixel->rows[i] <<= lift;
+            }
+        }
     }
-    lbnn_int_results(layer, given->from, &spread, pixel->sum, pixel->var, wide, bits);
+    lbnn_int_results(layer, given->from, &spread, pixel->sum, pixel->var, wide, bits, any.squares);
+}
+
+/* What a convolution reads, and how the variances of its weights are found. */
+LBNN_INLINE lbnn_int_given lbnn_int_given_of(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+                                             const lbnn_int_scale *from, const lbnn_int_spread *spread)
+{
+    const int32_t top = lbnn_int_larger(from->mean, from->var);
+    lbnn_int_given given = {mean, from->var == LBNN_INT_NONE ? 0 : sigma, 0, from, 0, 0, 0, spread->exponent};
+    if (layer->free) {
+        given.roots = spread->exponent == LBNN_INT_NONE ? 0 : spread->sums;
+    } else if (layer->spread_exponent != LBNN_INT_NONE && top != LBNN_INT_NONE) {
+        given.shares = 1;
+        given.by_square = lbnn_int_apart(2 * top, 2 * from->mean);
+        given.by_var = lbnn_int_apart(2 * top, 2 * from->var);
+        given.exponent = 2 * (top + layer->column_exponent) + layer->fold;
+    }
+    return given;
 }
 
 /* All pixels. `work` is what lbnn/exporters/c/int_conv.py says: sums, windows, exponents, and pixels of a pool. */
@@ -217,8 +244,7 @@ LBNN_INLINE void lbnn_int_conv(const lbnn_int_layer *layer, const lbnn_int_conv_
 {
     const int n = layer->out_len, words = (layer->in_len + 1) >> 1, half = (n + 1) >> 1;
     const int count = shape->out_height * shape->out_width, taps = shape->pool_height * shape->pool_width;
-    const lbnn_int_given given = {mean, from->var == LBNN_INT_NONE ? 0 : sigma,
-                                  spread->exponent == LBNN_INT_NONE ? 0 : spread->sums, from, spread->exponent};
+    const lbnn_int_given given = lbnn_int_given_of(layer, mean, sigma, from, spread);
     int32_t *const window = work + 2 * n, *const exponents = window + 2 * words;
     int32_t *const spare = exponents + count, *const tap_sigma = spare + taps * half;
     int32_t *const tap_exponents = tap_sigma + taps * half, *const places = tap_exponents + taps;

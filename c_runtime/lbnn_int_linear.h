@@ -24,6 +24,8 @@
 #endif
 #include <arm_acle.h>
 #define LBNN_INT_DSP 1
+#elif defined(__ARM_ARCH_ISA_THUMB) && __ARM_ARCH_ISA_THUMB == 2 && defined(__GNUC__) && defined(__ARMEL__) && !defined(LBNN_NO_SIMD)
+#define LBNN_INT_THUMB 1
 #endif
 
 /* A layer. Numbers of a row are 7 words: m, m^2, a, c; shifts of m, a and c in 5 bits each, then the sign of m; then b,
@@ -84,18 +86,18 @@ LBNN_INLINE lbnn_int_result lbnn_int_finish(const uint16_t *row, const lbnn_int_
     const int32_t km = shifts & 31;
     const int32_t bias = LBNN_AS(int32_t, LBNN_AS(uint32_t, row[5]) | LBNN_AS(uint32_t, row[6]) << 16);
     const int32_t e = lbnn_int_times(sum, row[0]);
-    const int32_t v = lbnn_int_times_up(spread, row[1]);
-    const int32_t w = lbnn_int_times_up(shared, row[2]);
-    const int32_t c = LBNN_AS(int32_t, row[3]) << 12;
+    const int32_t v = lbnn_int_times_under(spread, row[1]);
+    const int32_t w = lbnn_int_times_under(shared, row[2]);
+    const int32_t c = (LBNN_AS(int32_t, row[3]) << 12) - 1;
     lbnn_int_result r;
     r.mean = ((e >> km) >> d->mean) + (((bias >> 2) >> (bias & 31)) >> d->bias);
-    r.var = lbnn_int_up_twice(v, 2 * km, d->spread) + lbnn_int_up_twice(w, (shifts >> 5) & 31, d->shared)
-          + lbnn_int_up_twice(c, (shifts >> 10) & 31, d->noise);
+    r.var = ((v >> (2 * km)) >> d->spread) + ((w >> ((shifts >> 5) & 31)) >> d->shared)
+          + ((c >> ((shifts >> 10) & 31)) >> d->noise) + 3;
     return r;
 }
 
-/* What the variances of the weights come to: B for all rows, or a sum for each; its exponent is LBNN_INT_NONE where that
- * is nothing. */
+/* What the variances of the weights come to: B for all rows, or a sum for each, the largest with 28 bits; its exponent is
+ * LBNN_INT_NONE where that is nothing. */
 typedef struct {
     const int32_t *sums; /* of each row, or null */
     int32_t shared;
@@ -110,73 +112,61 @@ LBNN_KERNEL void lbnn_int_no_spread(lbnn_int_spread *spread)
     spread->exponent = LBNN_INT_NONE;
 }
 
-/* beta^2 x^2 of a mantissa, moved right by `fold`. */
-LBNN_INLINE int32_t lbnn_int_square(int32_t x, uint32_t beta, int32_t fold)
+/* How far left sums can move, so that the largest has 28 bits; `any` has the bits of all of them. */
+LBNN_INLINE int32_t lbnn_int_room(int32_t any)
 {
-    const uint32_t size = (LBNN_AS(uint32_t, lbnn_int_abs(x)) * beta + 0xffffu) >> 16;
-    return LBNN_AS(int32_t, (size * size) >> fold);
+    return lbnn_int_larger(28 - lbnn_int_bits(LBNN_AS(uint32_t, any)), 0);
 }
 
-/* The sum of beta^2 x^2 over all mantissas x, one more for each; without beta, of x^2. */
-LBNN_INLINE int32_t lbnn_int_squares(const lbnn_int_layer *layer, const int32_t *words)
-{
-    const uint16_t *beta = layer->columns;
-    const int32_t fold = layer->fold;
-    const int n = layer->in_len;
-    int32_t sum = n;
-    if (!beta) {
-        for (int i = 0; i < n; i++) {
-            const int32_t x = lbnn_int_get(words, i);
-            sum += (x * x) >> fold;
-        }
-        return sum;
-    }
-    const uint16_t *const end = beta + (n & ~1);
-    for (; beta < end; beta += 2) {
-        const int32_t word = *words++;
-        sum += lbnn_int_square(lbnn_int_first(word), beta[0], fold);
-        sum += lbnn_int_square(lbnn_int_second(word), beta[1], fold);
-    }
-    return n & 1 ? sum + lbnn_int_square(lbnn_int_first(*words), *beta, fold) : sum;
-}
-
-/* B = sum(beta^2 E^2) + sum(beta^2 V), each part at the larger exponent. */
+/* B = sum(beta^2 (E^2 + V)), each product moved right by `fold`; 2 more for each, to make up for what is rounded down.
+ * Without a variance the sigmas are whatever there is, moved right until nothing is left. */
 LBNN_KERNEL void lbnn_int_shared(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
                                  const lbnn_int_scale *from, lbnn_int_spread *spread)
 {
-    const int32_t exponents[2] = {from->mean, from->var};
+    const uint16_t *const beta = layer->columns;
     const int32_t top = lbnn_int_larger(from->mean, from->var);
-    spread->sums = 0;
-    spread->shared = 0;
-    spread->exponent = 2 * (top + layer->column_exponent) + layer->fold;
-    for (int part = 0; part < 2; part++) {
-        if (exponents[part] != LBNN_INT_NONE) {
-            const int32_t sum = lbnn_int_squares(layer, part ? sigma : mean);
-            spread->shared += lbnn_int_up(sum, lbnn_int_apart(2 * top, 2 * exponents[part]));
+    const int32_t by_square = lbnn_int_apart(2 * top, 2 * from->mean);
+    const int32_t by_var = lbnn_int_apart(2 * top, 2 * from->var);
+    const int n = layer->in_len;
+    int32_t sum = 2 * n;
+    for (int i = 0; i < n; i++) {
+        const int32_t e = lbnn_int_at(mean, i), s = lbnn_int_at(sigma, i);
+        int32_t square = ((e * e) >> by_square) + ((s * s) >> by_var);
+        if (beta) {
+            square = lbnn_int_share(lbnn_int_share(square, beta[i]), beta[i]);
         }
+        sum += square >> layer->fold;
     }
+    const int32_t lift = lbnn_int_room(sum);
+    spread->sums = 0;
+    spread->shared = top == LBNN_INT_NONE ? 0 : sum << lift;
+    spread->exponent = 2 * (top + layer->column_exponent) + layer->fold - lift;
 }
 
-/* sum(((u p + 128) >> 8)^2) of every row, two at a time. */
-LBNN_INLINE void lbnn_int_free_sums(const lbnn_int_layer *layer, const int32_t *p, int32_t *sums)
+/* 1 + sum(((u p + 128) >> 8)^2) of every row, two at a time; returns the bits of all sums. */
+LBNN_INLINE int32_t lbnn_int_free_sums(const lbnn_int_layer *layer, const int32_t *p, int32_t *sums)
 {
     const int n = layer->in_len;
     const uint8_t *u = layer->free;
     const int32_t *const end = p + n;
-    for (int row = 0; row < layer->out_len; row += 2, u += n) {
-        const uint8_t *next = row + 1 < layer->out_len ? u + n : u; /* the last row alone is added up twice */
-        int32_t even = 1, odd = 1;
+    int32_t any = 0;
+    for (int rows = layer->out_len; rows > 0; rows -= 2, u += n) {
+        const uint8_t *next = rows > 1 ? u + n : u; /* the last row alone is added up twice */
+        int32_t even = 1, odd = 1, half = 128;
+        LBNN_HOLD(half);
         for (const int32_t *q = p; q < end; q++) {
-            int32_t t = (*u++ * *q + 128) >> 8;
+            int32_t t = (*u++ * *q + half) >> 8;
             even += t * t;
-            t = (*next++ * *q + 128) >> 8;
+            t = (*next++ * *q + half) >> 8;
             odd += t * t;
         }
-        sums[row] = even;
-        if (row + 1 < layer->out_len) {
-            sums[row + 1] = odd;
+        any |= even | odd;
+        *sums++ = even;
+        if (rows > 1) {
+            *sums++ = odd;
         }
     }
+    return any;
 }
 
 /* For each input p = c sqrt(E^2 + V), rounded up, then the sums; the exponent is that of ((u p) >> 8)^2. `p` has room for
@@ -205,46 +195,36 @@ LBNN_KERNEL void lbnn_int_moments(const lbnn_int_layer *layer, const int32_t *me
             p[i] = lbnn_int_up(lbnn_int_up(LBNN_AS(int32_t, product), 31 - layer->free_bits), r.half);
         }
     }
-    const int32_t root = ((top - lift) >> 1) + layer->column_exponent + 15 - layer->free_bits;
-    spread->sums = most ? p + layer->in_len : 0;
-    spread->shared = 0;
-    spread->exponent = most ? 2 * root + 16 : LBNN_INT_NONE;
-    lbnn_int_free_sums(layer, p, p + layer->in_len);
-}
-
-/* How far left n sums can move, so that the largest has 28 bits. */
-LBNN_INLINE int32_t lbnn_int_room(const int32_t *sums, int n, int32_t more)
-{
-    int32_t any = 0;
-    for (int i = 0; i < n; i++) {
-        any |= sums[i] + more;
+    int32_t *const sums = p + layer->in_len;
+    const int32_t left = lbnn_int_room(lbnn_int_free_sums(layer, p, sums));
+    for (int n = 0; n < layer->out_len; n++) {
+        sums[n] <<= left;
     }
-    return lbnn_int_larger(28 - lbnn_int_bits(LBNN_AS(uint32_t, any)), 0);
+    const int32_t root = ((top - lift) >> 1) + layer->column_exponent + 15 - layer->free_bits;
+    spread->sums = most ? sums : 0;
+    spread->shared = 0;
+    spread->exponent = most ? 2 * root + 16 - left : LBNN_INT_NONE;
 }
 
-/* The results of a layer, in place of its sums. */
-LBNN_KERNEL void lbnn_int_results(const lbnn_int_layer *layer, const lbnn_int_scale *from,
-                                  const lbnn_int_spread *spread, int32_t *out, int32_t *var, lbnn_int_scale *to, int bits)
+/* The results of a layer, in place of its sums, of whose squares `any` has the bits. */
+LBNN_KERNEL void lbnn_int_results(const lbnn_int_layer *layer, const lbnn_int_scale *from, const lbnn_int_spread *spread,
+                                  int32_t *out, int32_t *var, lbnn_int_scale *to, int bits, int32_t any)
 {
-    const int32_t some = from->var != LBNN_INT_NONE;
-    const int32_t *shared = spread->sums ? spread->sums : &spread->shared;
     const int step = spread->sums ? 1 : 0;
-    const int32_t lift = lbnn_int_room(var, layer->out_len, some);
-    const int32_t shared_lift = lbnn_int_room(shared, step ? layer->out_len : 1, 0);
+    const int32_t *shared = spread->sums ? spread->sums : &spread->shared;
+    const int32_t lift = lbnn_int_room(any);
     const lbnn_int_moves moves = lbnn_int_meet(from->mean + layer->scale_exponent, layer->bias_exponent,
                                                2 * (from->var + layer->scale_exponent + bits) - lift,
-                                               spread->exponent + layer->spread_exponent - shared_lift,
-                                               layer->noise_exponent, to);
+                                               spread->exponent + layer->spread_exponent, layer->noise_exponent, to);
     const uint16_t *row = layer->rows;
+    const int32_t *const end = out + layer->out_len;
     int32_t largest = 0, widest = 0;
-    for (int n = 0; n < layer->out_len; n++, row += LBNN_INT_ROW) {
-        const lbnn_int_result r = lbnn_int_finish(row, &moves, out[n], (var[n] + some) << lift,
-                                                  *shared << shared_lift);
-        shared += step;
-        out[n] = r.mean;
-        var[n] = r.var;
+    for (; out < end; out++, var++, row += LBNN_INT_ROW, shared += step) {
+        const lbnn_int_result r = lbnn_int_finish(row, &moves, *out, *var << lift, *shared);
+        *out = r.mean;
+        *var = r.var;
         largest = lbnn_int_larger(largest, lbnn_int_size(r.mean));
-        widest = lbnn_int_larger(widest, r.var);
+        widest |= r.var;
     }
     to->largest = largest;
     to->widest = widest;
@@ -252,27 +232,25 @@ LBNN_KERNEL void lbnn_int_results(const lbnn_int_layer *layer, const lbnn_int_sc
 
 /* ---- means of 8 bits ----------------------------------------------------------------------------- */
 
-/* A row whose weights stand `step` apart. */
-LBNN_INLINE void lbnn_int8_row(const int8_t *w, int step, const int32_t *mean, const int32_t *sigma, int words,
-                               int32_t *out, int32_t *var)
+/* sum(e w) and, where the input has sigmas, 1 + sum(((s w) >> 8)^2) of the last of an odd number of rows. */
+LBNN_KERNEL int32_t lbnn_int8_row(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words, int32_t *out)
 {
-    int32_t sum = 0, spread = 0;
-    for (int k = 0; k < words; k++, w += 2 * step) {
-        const int32_t first = w[0], second = w[step];
+    int32_t sum = 0, spread = sigma ? 1 : 0;
+    for (int k = 0; k < words; k++) {
+        const int32_t first = *w++, second = *w++;
         sum += lbnn_int_first(mean[k]) * first + lbnn_int_second(mean[k]) * second;
         if (sigma) {
-            const int32_t s = (lbnn_int_first(sigma[k]) * first) >> 8;
-            const int32_t t = (lbnn_int_second(sigma[k]) * second) >> 8;
+            const int32_t s = (lbnn_int_first(sigma[k]) * first) >> 8, t = (lbnn_int_second(sigma[k]) * second) >> 8;
             spread += s * s + t * t;
         }
     }
     *out = sum;
-    *var = spread;
+    return spread;
 }
 
 /* Two rows, of which four weights stand in a word. */
 #if defined(LBNN_INT_HELIUM)
-LBNN_INLINE void lbnn_int8_mean_pair(const int8_t *w, const int32_t *mean, int words, int32_t *out, int32_t *var)
+LBNN_INLINE void lbnn_int8_mean_pair(const int8_t *w, const int32_t *mean, int words, int32_t *out)
 {
     int32_t even = 0, odd = 0;
     for (int left = words; left > 0; left -= 4, w += 16, mean += 4) {
@@ -283,14 +261,13 @@ LBNN_INLINE void lbnn_int8_mean_pair(const int8_t *w, const int32_t *mean, int w
     }
     out[0] = even;
     out[1] = odd;
-    var[0] = var[1] = 0;
 }
 
 /* (s w) >> 8 is the upper half of s (w 2^8). */
-LBNN_INLINE void lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
-                                int32_t *out, int32_t *var)
+LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
+                                   int32_t *out, int32_t *var)
 {
-    int32_t even = 0, odd = 0, even_spread = 0, odd_spread = 0;
+    int32_t even = 0, odd = 0, even_spread = 1, odd_spread = 1;
     for (int left = words; left > 0; left -= 4, w += 16, mean += 4, sigma += 4) {
         const mve_pred16_t some = vctp32q(LBNN_AS(uint32_t, left));
         const int8x16_t both = vldrbq_z_s8(w, vctp8q(LBNN_AS(uint32_t, 4 * left)));
@@ -307,6 +284,7 @@ LBNN_INLINE void lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int3
     out[1] = odd;
     var[0] = even_spread;
     var[1] = odd_spread;
+    return even_spread | odd_spread;
 }
 #elif defined(LBNN_INT_DSP)
 /* Weights of the even and of the odd row, and the squares of (s w) >> 8 of both inputs. */
@@ -324,7 +302,7 @@ LBNN_INLINE int32_t lbnn_int8_odd(uint32_t four)
     return odd;
 }
 
-LBNN_INLINE void lbnn_int8_mean_pair(const int8_t *w, const int32_t *mean, int words, int32_t *out, int32_t *var)
+LBNN_INLINE void lbnn_int8_mean_pair(const int8_t *w, const int32_t *mean, int words, int32_t *out)
 {
     int32_t even = 0, odd = 0;
     for (const int32_t *const end = mean + words; mean < end; mean++, w += 4) {
@@ -334,129 +312,157 @@ LBNN_INLINE void lbnn_int8_mean_pair(const int8_t *w, const int32_t *mean, int w
     }
     out[0] = even;
     out[1] = odd;
-    var[0] = var[1] = 0;
 }
 
-LBNN_INLINE void lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
-                                int32_t *out, int32_t *var)
+LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
+                                   int32_t *out, int32_t *var)
 {
-    int32_t even = 0, odd = 0, even_spread = 0, odd_spread = 0;
-/* In t the lower halves of s and of a row's weights give (s w) >> 8, in four the upper ones s w. */
-#define LBNN_INT_STEP                                                                              \
-    __asm__("ldr %[four], [%[w]], #4\n\t"                                                          \
-            "ldr %[e], [%[mean]], #4\n\t"                                                          \
-            "ldr %[s], [%[sigma]], #4\n\t"                                                         \
-            "sxtb16 %[x], %[four]\n\t"                                                             \
-            "sxtb16 %[four], %[four], ror #8\n\t"                                                  \
-            "smlad %[even], %[x], %[e], %[even]\n\t"                                               \
-            "smlad %[odd], %[four], %[e], %[odd]\n\t"                                              \
-            "smulbb %[e], %[s], %[x]\n\t"                                                          \
-            "smultt %[x], %[s], %[x]\n\t"                                                          \
-            "asr %[e], %[e], #8\n\t"                                                               \
-            "pkhbt %[e], %[e], %[x], lsl #8\n\t"                                                   \
-            "smlad %[even_spread], %[e], %[e], %[even_spread]\n\t"                                 \
-            "smulbb %[e], %[s], %[four]\n\t"                                                       \
-            "smultt %[x], %[s], %[four]\n\t"                                                       \
-            "asr %[e], %[e], #8\n\t"                                                               \
-            "pkhbt %[e], %[e], %[x], lsl #8\n\t"                                                   \
-            "smlad %[odd_spread], %[e], %[e], %[odd_spread]"                                       \
-            : [w] "+r"(w), [mean] "+r"(mean), [sigma] "+r"(sigma), [even] "+r"(even),              \
-              [odd] "+r"(odd), [even_spread] "+r"(even_spread), [odd_spread] "+r"(odd_spread),     \
-              [four] "=&r"(four), [e] "=&r"(e), [s] "=&r"(s), [x] "=&r"(x)                         \
-            :                                                                                      \
-            : "memory")
+    int32_t even = 0, odd = 0, even_spread = 1, odd_spread = 1;
     int32_t four, e, s, x;
-    const int32_t *const end = mean + (words & ~1);
-    while (mean < end) {
-        LBNN_INT_STEP;
-        LBNN_INT_STEP;
+    for (const int32_t *const end = mean + words; mean < end;) {
+        /* The lower halves of s and of a row's weights give (s w) >> 8, the upper ones s w. */
+        __asm__("ldr %[four], [%[w]], #4\n\t"
+                "ldr %[e], [%[mean]], #4\n\t"
+                "ldr %[s], [%[sigma]], #4\n\t"
+                "sxtb16 %[x], %[four]\n\t"
+                "sxtb16 %[four], %[four], ror #8\n\t"
+                "smlad %[even], %[x], %[e], %[even]\n\t"
+                "smlad %[odd], %[four], %[e], %[odd]\n\t"
+                "smulbb %[e], %[s], %[x]\n\t"
+                "smultt %[x], %[s], %[x]\n\t"
+                "asr %[e], %[e], #8\n\t"
+                "pkhbt %[e], %[e], %[x], lsl #8\n\t"
+                "smlad %[even_spread], %[e], %[e], %[even_spread]\n\t"
+                "smulbb %[e], %[s], %[four]\n\t"
+                "smultt %[x], %[s], %[four]\n\t"
+                "asr %[e], %[e], #8\n\t"
+                "pkhbt %[e], %[e], %[x], lsl #8\n\t"
+                "smlad %[odd_spread], %[e], %[e], %[odd_spread]"
+                : [w] "+r"(w), [mean] "+r"(mean), [sigma] "+r"(sigma), [even] "+r"(even), [odd] "+r"(odd),
+                  [even_spread] "+r"(even_spread), [odd_spread] "+r"(odd_spread),
+                  [four] "=&r"(four), [e] "=&r"(e), [s] "=&r"(s), [x] "=&r"(x)
+                :
+                : "memory");
     }
-    if (words & 1) {
-        LBNN_INT_STEP;
-    }
-#undef LBNN_INT_STEP
     out[0] = even;
     out[1] = odd;
     var[0] = even_spread;
     var[1] = odd_spread;
+    return even_spread | odd_spread;
 }
-#elif !defined(__ARM_ARCH_6M__) && !defined(LBNN_OPTIMIZE_SIZE)
-LBNN_INLINE void lbnn_int8_mean_pair(const int8_t *w, const int32_t *mean, int words, int32_t *out, int32_t *var)
+#elif defined(LBNN_INT_THUMB)
+/* Two inputs of one row and of the other. */
+LBNN_INLINE void lbnn_int8_mean_pair(const int8_t *w, const int32_t *mean, int words, int32_t *out)
 {
     int32_t even = 0, odd = 0;
-    for (int k = 0; k < words; k++, w += 4) {
-        const int32_t e = lbnn_int_first(mean[k]), f = lbnn_int_second(mean[k]);
-        even += e * w[0] + f * w[2];
-        odd += e * w[1] + f * w[3];
+    int32_t e, x;
+    for (const int32_t *const end = mean + words; mean < end;) {
+#define LBNN_INT_STEP                                                                              \
+    "ldrsh %[e], [%[mean]], #2\n\t"                                                                \
+    "ldrsb %[x], [%[w]], #1\n\t"                                                                   \
+    "mla %[even], %[x], %[e], %[even]\n\t"                                                         \
+    "ldrsb %[x], [%[w]], #1\n\t"                                                                   \
+    "mla %[odd], %[x], %[e], %[odd]\n\t"
+        __asm__(LBNN_INT_STEP LBNN_INT_STEP
+                : [w] "+r"(w), [mean] "+r"(mean), [even] "+r"(even), [odd] "+r"(odd), [e] "=&r"(e), [x] "=&r"(x)
+                :
+                : "memory");
+#undef LBNN_INT_STEP
     }
     out[0] = even;
     out[1] = odd;
-    var[0] = var[1] = 0;
 }
 
-LBNN_INLINE void lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
-                                int32_t *out, int32_t *var)
+LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
+                                   int32_t *out, int32_t *var)
 {
-    int32_t even = 0, odd = 0, even_spread = 0, odd_spread = 0;
-#define LBNN_INT_TERM(sum, spread, e, s, weight)                                                   \
-    do {                                                                                           \
-        int32_t x = (weight);                                                                      \
-        sum += (e) * x;                                                                            \
-        x = ((s) * x) >> 8;                                                                        \
-        spread += x * x;                                                                           \
-    } while (0)
-    const int32_t *const end = mean + words;
-    while (mean < end) {
-        const int32_t e = *mean++, s = *sigma++;
-        const int32_t f = lbnn_int_first(e), r = lbnn_int_first(s);
-        LBNN_INT_TERM(even, even_spread, f, r, w[0]);
-        LBNN_INT_TERM(odd, odd_spread, f, r, w[1]);
-        LBNN_HOLD(w);
-        const int32_t g = lbnn_int_second(e), t = lbnn_int_second(s);
-        LBNN_INT_TERM(even, even_spread, g, t, w[2]);
-        LBNN_INT_TERM(odd, odd_spread, g, t, w[3]);
-        w += 4;
+    int32_t even = 0, odd = 0, even_spread = 1, odd_spread = 1;
+    int32_t e, s, x;
+    for (const int32_t *const end = mean + words; mean < end;) {
+#define LBNN_INT_STEP                                                                              \
+    "ldrsh %[e], [%[mean]], #2\n\t"                                                                \
+    "ldrsh %[s], [%[sigma]], #2\n\t"                                                               \
+    "ldrsb %[x], [%[w]], #1\n\t"                                                                   \
+    "mla %[even], %[x], %[e], %[even]\n\t"                                                         \
+    "mul %[x], %[x], %[s]\n\t"                                                                     \
+    "asr %[x], %[x], #8\n\t"                                                                       \
+    "mla %[even_spread], %[x], %[x], %[even_spread]\n\t"                                           \
+    "ldrsb %[x], [%[w]], #1\n\t"                                                                   \
+    "mla %[odd], %[x], %[e], %[odd]\n\t"                                                           \
+    "mul %[x], %[x], %[s]\n\t"                                                                     \
+    "asr %[x], %[x], #8\n\t"                                                                       \
+    "mla %[odd_spread], %[x], %[x], %[odd_spread]\n\t"
+        __asm__(LBNN_INT_STEP LBNN_INT_STEP
+                : [w] "+r"(w), [mean] "+r"(mean), [sigma] "+r"(sigma), [even] "+r"(even), [odd] "+r"(odd),
+                  [even_spread] "+r"(even_spread), [odd_spread] "+r"(odd_spread),
+                  [e] "=&r"(e), [s] "=&r"(s), [x] "=&r"(x)
+                :
+                : "memory");
+#undef LBNN_INT_STEP
     }
-#undef LBNN_INT_TERM
     out[0] = even;
     out[1] = odd;
     var[0] = even_spread;
     var[1] = odd_spread;
+    return even_spread | odd_spread;
 }
 #else
-LBNN_INLINE void lbnn_int8_mean_pair(const int8_t *w, const int32_t *mean, int words, int32_t *out, int32_t *var)
+/* The same of one row of a pair. */
+LBNN_KERNEL int32_t lbnn_int8_half(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words, int32_t *out)
 {
-    for (int r = 0; r < 2; r++) {
-        lbnn_int8_row(w + r, 2, mean, 0, words, out + r, var + r);
+    int32_t sum = 0, spread = 0;
+    if (sigma) {
+        spread = 1;
+        for (int k = 0; k < words; k++, w += 4) {
+            sum += lbnn_int_first(mean[k]) * w[0] + lbnn_int_second(mean[k]) * w[2];
+            const int32_t s = (lbnn_int_first(sigma[k]) * w[0]) >> 8, t = (lbnn_int_second(sigma[k]) * w[2]) >> 8;
+            spread += s * s + t * t;
+        }
+    } else {
+        for (int k = 0; k < words; k++, w += 4) {
+            sum += lbnn_int_first(mean[k]) * w[0] + lbnn_int_second(mean[k]) * w[2];
+        }
     }
+    *out = sum;
+    return spread;
 }
 
-LBNN_INLINE void lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
-                                int32_t *out, int32_t *var)
+LBNN_INLINE void lbnn_int8_mean_pair(const int8_t *w, const int32_t *mean, int words, int32_t *out)
 {
-    for (int r = 0; r < 2; r++) {
-        lbnn_int8_row(w + r, 2, mean, sigma, words, out + r, var + r);
-    }
+    (void)lbnn_int8_half(w, mean, 0, words, out);
+    (void)lbnn_int8_half(w + 1, mean, 0, words, out + 1);
+}
+
+LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
+                                   int32_t *out, int32_t *var)
+{
+    var[0] = lbnn_int8_half(w, mean, sigma, words, out);
+    var[1] = lbnn_int8_half(w + 1, mean, sigma, words, out + 1);
+    return var[0] | var[1];
 }
 #endif
 
-/* sum(e w) and sum(((s w) >> 8)^2) of every row; sigma is null where there is none. */
-LBNN_KERNEL void lbnn_int8_sums(const int8_t *w, int rows, int words, const int32_t *mean, const int32_t *sigma,
-                                int32_t *sum, int32_t *square)
+/* The same of all rows, of which weights `first` to `first + words` meet the inputs, in words of two; a row has `whole`.
+ * Gives the bits of all squares. */
+LBNN_KERNEL int32_t lbnn_int8_sums(const int8_t *w, int rows, int whole, int first, int words, const int32_t *mean,
+                                   const int32_t *sigma, int32_t *sum, int32_t *square)
 {
-    const int32_t *const end = sum + (rows & ~1);
-    if (sigma) {
-        for (; sum < end; sum += 2, square += 2, w += 4 * words) {
-            lbnn_int8_pair(w, mean, sigma, words, sum, square);
-        }
-    } else {
-        for (; sum < end; sum += 2, square += 2, w += 4 * words) {
-            lbnn_int8_mean_pair(w, mean, words, sum, square);
+    int32_t any = 0;
+    int n = rows;
+    for (; n > 1; n -= 2, sum += 2, square += 2, w += 4 * whole) {
+        if (sigma) {
+            any |= lbnn_int8_pair(w + 4 * first, mean, sigma, words, sum, square);
+        } else {
+            lbnn_int8_mean_pair(w + 4 * first, mean, words, sum);
+            square[0] = 0;
+            square[1] = 0;
         }
     }
-    if (rows & 1) {
-        lbnn_int8_row(w, 1, mean, sigma, words, sum, square);
+    if (n) {
+        *square = lbnn_int8_row(w + 2 * first, mean, sigma, words, sum);
+        any |= *square;
     }
+    return any;
 }
 
 LBNN_KERNEL void lbnn_int8_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
@@ -465,16 +471,16 @@ LBNN_KERNEL void lbnn_int8_linear(const lbnn_int_layer *layer, const int32_t *me
 {
     const int words = (layer->in_len + 1) >> 1;
     const int32_t *const given = from->var == LBNN_INT_NONE ? 0 : sigma;
-    lbnn_int8_sums(layer->weight8, layer->out_len, words, mean, given, out, var);
-    lbnn_int_results(layer, from, spread, out, var, to, 8);
+    const int32_t any = lbnn_int8_sums(layer->weight8, layer->out_len, words, 0, words, mean, given, out, var);
+    lbnn_int_results(layer, from, spread, out, var, to, 8, any);
 }
 
 /* ---- means of 12 bits ---------------------------------------------------------------------------- */
 
-LBNN_INLINE void lbnn_int16_row(const int16_t *w, const int32_t *mean, const int32_t *sigma, int words,
-                                int32_t *out, int32_t *var)
+/* sum(e w) and, where the input has sigmas, 1 + sum(((s w) >> 12)^2) of a row. */
+LBNN_INLINE int32_t lbnn_int16_row(const int16_t *w, const int32_t *mean, const int32_t *sigma, int words, int32_t *out)
 {
-    int32_t sum = 0, spread = 0;
+    int32_t sum = 0, spread = sigma ? 1 : 0;
     for (int k = 0; k < words; k++, w += 2) {
         sum += lbnn_int_first(mean[k]) * w[0] + lbnn_int_second(mean[k]) * w[1];
         if (sigma) {
@@ -484,19 +490,20 @@ LBNN_INLINE void lbnn_int16_row(const int16_t *w, const int32_t *mean, const int
         }
     }
     *out = sum;
-    *var = spread;
+    return spread;
 }
 
-LBNN_KERNEL void lbnn_int16_sums(const int16_t *w, int rows, int words, const int32_t *mean, const int32_t *sigma,
-                                 int32_t *sum, int32_t *square)
+/* The same of all rows, as lbnn_int8_sums does it. */
+LBNN_KERNEL int32_t lbnn_int16_sums(const int16_t *w, int rows, int whole, int first, int words, const int32_t *mean,
+                                    const int32_t *sigma, int32_t *sum, int32_t *square)
 {
-    for (int n = 0; n < rows; n++, w += 2 * words) {
-        if (sigma) {
-            lbnn_int16_row(w, mean, sigma, words, sum + n, square + n);
-        } else {
-            lbnn_int16_row(w, mean, 0, words, sum + n, square + n);
-        }
+    int32_t any = 0;
+    w += 2 * first;
+    for (int n = 0; n < rows; n++, w += 2 * whole) {
+        square[n] = sigma ? lbnn_int16_row(w, mean, sigma, words, sum + n) : lbnn_int16_row(w, mean, 0, words, sum + n);
+        any |= square[n];
     }
+    return any;
 }
 
 LBNN_KERNEL void lbnn_int16_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
@@ -505,8 +512,8 @@ LBNN_KERNEL void lbnn_int16_linear(const lbnn_int_layer *layer, const int32_t *m
 {
     const int words = (layer->in_len + 1) >> 1;
     const int32_t *const given = from->var == LBNN_INT_NONE ? 0 : sigma;
-    lbnn_int16_sums(layer->weight16, layer->out_len, words, mean, given, out, var);
-    lbnn_int_results(layer, from, spread, out, var, to, 12);
+    const int32_t any = lbnn_int16_sums(layer->weight16, layer->out_len, words, 0, words, mean, given, out, var);
+    lbnn_int_results(layer, from, spread, out, var, to, 12, any);
 }
 
 #endif

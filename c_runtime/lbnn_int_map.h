@@ -144,64 +144,90 @@ LBNN_INLINE uint32_t lbnn_int_moved_variance(uint32_t pattern, const float *fact
     return lbnn_int_finite(lbnn_int_float_of(spread, v.field + 2 * s.field - 408, 1));
 }
 
-/* Element i of an input; `factors`, where given, are t and then s, one for `run` elements each, `count` of both. */
+/* An input: floats, or mantissas with an exponent. `factors`, where given, are `count` of t and then of s, each for
+ * `run` elements. */
 typedef struct {
-    const lbnn_int_source *source;
+    const float *x;
+    const int32_t *q;
+    int32_t exponent;
     const float *factors;
-    int run;
     int count;
+    int run;
 } lbnn_int_reader;
 
 LBNN_INLINE uint32_t lbnn_int_read_mean(const lbnn_int_reader *from, int i)
 {
-    const uint32_t pattern = lbnn_int_mean_at(from->source, i);
+    const uint32_t pattern = lbnn_int_pattern(from->x, from->q, from->exponent, 0, i);
     return from->factors ? lbnn_int_moved(pattern, from->factors + i / from->run, from->count) : pattern;
 }
 
 LBNN_INLINE uint32_t lbnn_int_read_var(const lbnn_int_reader *from, int i)
 {
-    const uint32_t pattern = lbnn_int_var_at(from->source, i) & 0x7fffffffu;
+    const uint32_t pattern = lbnn_int_pattern(from->x, from->q, from->exponent, 1, i) & 0x7fffffffu;
     return from->factors ? lbnn_int_moved_variance(pattern, from->factors + i / from->run, from->count) : pattern;
 }
 
-/* Mantissas of an input, the largest with all bits, as a map; `factors` of its standardisation, `count` of t and of s, or
- * null. The mathematics is that of lbnn_int_pack and lbnn_int_standardize. */
-LBNN_KERNEL void lbnn_int_pack_map(const lbnn_int_source *source, const float *factors, int count, int32_t *mean,
+/* Mantissas of means to nearest, the largest with all bits; returns their exponent. */
+LBNN_KERNEL int32_t lbnn_int_map_means(const lbnn_int_reader *from, int32_t *mean, int channels, int pixels, int mean_bits)
+{
+    uint32_t most = 0u;
+    for (int i = 0; i < channels * pixels; i++) {
+        const uint32_t pattern = lbnn_int_read_mean(from, i) & 0x7fffffffu;
+        most = pattern > most ? pattern : most;
+    }
+    const int32_t top = lbnn_int_unpack(most).field, limit = (1 << mean_bits) - 1;
+    int at = 0;
+    for (int pixel = 0; pixel < pixels; pixel++) {
+        for (int channel = 0; channel < channels; channel++, at++) {
+            const uint32_t pattern = lbnn_int_read_mean(from, channel * pixels + pixel);
+            const lbnn_int_float f = lbnn_int_unpack(pattern);
+            const int32_t drop = lbnn_int_smaller(24 - mean_bits + top - f.field, 31);
+            const int32_t e = lbnn_int_smaller(lbnn_int_near(f.mantissa, drop), limit);
+            lbnn_int_put(mean, at, pattern >> 31 ? -e : e);
+        }
+    }
+    return most ? top - 126 - mean_bits : LBNN_INT_NONE;
+}
+
+/* Mantissas of sigmas = sqrt(V) upwards; returns their exponent. */
+LBNN_KERNEL int32_t lbnn_int_map_sigmas(const lbnn_int_reader *from, int32_t *sigma, int channels, int pixels,
+                                        int sigma_bits)
+{
+    uint32_t widest = 0u;
+    for (int i = 0; i < channels * pixels; i++) {
+        const uint32_t pattern = lbnn_int_read_var(from, i);
+        widest = pattern > widest ? pattern : widest;
+    }
+    const int32_t wide = (lbnn_int_unpack(widest).field + 1) >> 1;
+    int at = 0;
+    for (int pixel = 0; pixel < pixels; pixel++) {
+        for (int channel = 0; channel < channels; channel++, at++) {
+            const lbnn_int_float v = lbnn_int_unpack(lbnn_int_read_var(from, channel * pixels + pixel));
+            int32_t s = 0;
+            if (v.mantissa) {
+                const lbnn_int_root r = lbnn_int_sqrt(v.mantissa << (6 - (v.field & 1)));
+                const int32_t distance = lbnn_int_smaller(wide - ((v.field + 1) >> 1) + r.half, 31);
+                s = lbnn_int_up(lbnn_int_up(r.sigma, 15 - sigma_bits), distance);
+            }
+            lbnn_int_put(sigma, at, s);
+        }
+    }
+    return widest ? wide - 63 - sigma_bits : LBNN_INT_NONE;
+}
+
+/* An input as a map; `factors` of its standardisation, `count` of t and of s, or null. The mathematics is that of
+ * lbnn_int_pack and lbnn_int_standardize. */
+LBNN_INLINE void lbnn_int_pack_map(const lbnn_int_source *source, const float *factors, int count, int32_t *mean,
                                    int32_t *sigma, lbnn_int_scale *to, int channels, int pixels,
                                    int mean_bits, int sigma_bits)
 {
-    const int n = channels * pixels, random = lbnn_int_has_variance(source);
-    const lbnn_int_reader from = {source, factors, factors ? n / count : 1, count};
-    uint32_t most = 0u, widest = 0u;
-    for (int i = 0; i < n; i++) {
-        const uint32_t pattern = lbnn_int_read_mean(&from, i) & 0x7fffffffu;
-        const uint32_t spread = random ? lbnn_int_read_var(&from, i) : 0u;
-        most = pattern > most ? pattern : most;
-        widest = spread > widest ? spread : widest;
-    }
-    const int32_t top = lbnn_int_unpack(most).field;
-    const int32_t wide = (lbnn_int_unpack(widest).field + 1) >> 1;
-    const int32_t limit = (1 << mean_bits) - 1;
-    to->mean = most ? top - 126 - mean_bits : LBNN_INT_NONE;
-    to->var = widest ? wide - 63 - sigma_bits : LBNN_INT_NONE;
-    for (int pixel = 0, i = 0; pixel < pixels; pixel++) {
-        for (int channel = 0; channel < channels; channel++, i++) {
-            const uint32_t pattern = lbnn_int_read_mean(&from, channel * pixels + pixel);
-            const lbnn_int_float x = lbnn_int_unpack(pattern);
-            const int32_t drop = lbnn_int_smaller(24 - mean_bits + top - x.field, 31);
-            const int32_t e = lbnn_int_smaller(lbnn_int_near(x.mantissa, drop), limit);
-            lbnn_int_put(mean, i, pattern >> 31 ? -e : e);
-            if (random) {
-                const lbnn_int_float v = lbnn_int_unpack(lbnn_int_read_var(&from, channel * pixels + pixel));
-                int32_t s = 0;
-                if (v.mantissa) {
-                    const lbnn_int_root r = lbnn_int_sqrt(v.mantissa << (6 - (v.field & 1)));
-                    const int32_t distance = lbnn_int_smaller(wide - ((v.field + 1) >> 1) + r.half, 31);
-                    s = lbnn_int_up(lbnn_int_up(r.sigma, 15 - sigma_bits), distance);
-                }
-                lbnn_int_put(sigma, i, s);
-            }
-        }
+    const int run = channels * pixels / count;
+    const lbnn_int_reader means = {source->mean, source->q, source->scale.mean, factors, count, run};
+    to->mean = lbnn_int_map_means(&means, mean, channels, pixels, mean_bits);
+    to->var = LBNN_INT_NONE;
+    if (source->q_var || source->var) {
+        const lbnn_int_reader vars = {source->var, source->q_var, source->scale.var, factors, count, run};
+        to->var = lbnn_int_map_sigmas(&vars, sigma, channels, pixels, sigma_bits);
     }
 }
 

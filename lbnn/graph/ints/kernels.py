@@ -21,7 +21,7 @@ from lbnn.graph.ints.fixed import (
     size,
     up,
 )
-from lbnn.graph.ints.quantise import PART_LIMIT, SUM_LIMIT, LinearInts, Rows, stored_bias
+from lbnn.graph.ints.quantise import PART_LIMIT, SHARED_MORE, SUM_LIMIT, LinearInts, Rows, stored_bias
 from lbnn.graph.ints.tables import TAIL_CELLS, root_table
 from lbnn.graph.ints.values import Narrow, Wide
 
@@ -71,16 +71,14 @@ def _weight_spread(x: Narrow, layer: LinearInts) -> tuple[Whole, Whole]:
 
 
 def shared_sum(x: Narrow, layer: LinearInts) -> tuple[Whole, Whole]:
-    """B = sum of beta^2 S, one for all outputs."""
-    sums = []
-    for part, exponent in ((x.mean, x.mean_exponent), (x.sigma, x.sigma_exponent)):
-        factor = scale_up(np.abs(part), layer.columns) if layer.columns.size else np.abs(part)
-        total = down(factor * factor, layer.fold).sum(1) + part.shape[1]
-        sums.append(np.where(exponent == NONE, 0, total))
-    exponents = (2 * x.mean_exponent, 2 * x.sigma_exponent)
-    top = np.maximum(*exponents)
-    shared = sum(up(part, apart(top, exponent)) for part, exponent in zip(sums, exponents, strict=True))
-    return held(shared)[:, None], top + layer.fold + 2 * layer.column_exponent
+    """B = sum of beta^2 (E^2 + V), one for all outputs; 2 more for each input make up for what is rounded down."""
+    top = np.maximum(x.mean_exponent, x.sigma_exponent)
+    parts = ((x.mean, x.mean_exponent), (x.sigma, x.sigma_exponent))
+    square = held(sum(down(part * part, apart(2 * top, 2 * exponent)[:, None]) for part, exponent in parts))
+    if layer.columns.size:
+        square = scale(scale(square, layer.columns), layer.columns)
+    total = held(down(square, layer.fold).sum(1) + SHARED_MORE * square.shape[1])
+    return np.where(top == NONE, 0, total)[:, None], 2 * (top + layer.column_exponent) + layer.fold
 
 
 def roots_of_second_moments(x: Narrow, layer: LinearInts) -> tuple[Whole, Whole]:
@@ -169,8 +167,7 @@ def _leaky(x: Wide, mean: Whole, roots: Any, sigma_exponent: Whole, drop: Whole,
     """The mean of max(a, l a), and sqrt(g)."""
     y, sigma, h = roots
     ahead = (sigma_exponent - x.mean_exponent)[:, None]
-    cell, part = _cell(scale(np.abs(x.mean), y), 2 + ahead - h)
-    cell, part = np.where(sigma > 0, cell, TAIL_CELLS - 1), np.where(sigma > 0, part, 256)
+    cell, part = _cell(scale(size(x.mean), y), 2 + ahead - h)
     excess = _between(table, cell, part)
     side = np.where(x.mean < 0, 2, 1) * (TAIL_CELLS + 1)
     slope, slope_shift = table[-2], table[-1]
@@ -180,13 +177,17 @@ def _leaky(x: Wide, mean: Whole, roots: Any, sigma_exponent: Whole, drop: Whole,
     return np.where(x.mean < 0, below, mean) + added, _between(table, side + cell, part)
 
 
-def _cell(p: Whole, shift: Whole) -> tuple[Whole, Whole]:
-    """The cell of z = p / 2^(shift + 12) and where in it, in 1/256; the end of the last one from z = 4 on."""
-    left = np.clip(-shift, 0, 14)
-    most = np.where(shift >= 0, 16384, 16384 >> left)
-    moved = np.where(shift >= 0, p >> np.clip(shift, 0, SHIFT), p)
-    z = np.where(moved >= most, 16384, np.where(shift >= 0, moved, np.minimum(moved, 16383) << left))
-    return np.minimum(z >> 8, TAIL_CELLS - 1), np.where(z >= 16384, 256, z & 255)
+def _cell(p: Whole, right: Whole) -> tuple[Whole, Whole]:
+    """The cell of z = p / 2^(right + 12) and where in it, in 1/256; z is below 4."""
+    moved = below_four(p >> np.clip(right, 0, SHIFT))
+    z = np.where(right >= 0, moved, below_four(below_four(p) << np.clip(-right, 0, 15)))
+    return z >> 8, z & 255
+
+
+def below_four(x: Whole) -> Whole:
+    """x, at most the last number of 14 bits: the end of the activation's tables."""
+    found: Whole = np.minimum(x, TAIL_CELLS * 256 - 1)
+    return found
 
 
 def _between(table: Whole, cell: Whole, part: Whole) -> Whole:

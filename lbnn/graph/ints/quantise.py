@@ -22,6 +22,9 @@ SUM_LIMIT = 1 << 30
 PART_LIMIT = 1 << 28
 """No part of a variance goes beyond it: three of them are below 2^30, which roots are taken of."""
 
+SHARED_MORE, LEAST_FOLD = 2, 2
+"""Added to a shared sum for each input: more than what its term is rounded down by, 1 + 3 / 2^fold at most."""
+
 MOST_MEAN_BITS, MOST_SIGMA_BITS = 15, 14
 """Of mantissas: means below 2^15, sigmas at most 2^14, to fit int16."""
 
@@ -184,7 +187,7 @@ def with_bits(layer: LinearInts) -> LinearInts:
     sigma_bits = _most(lambda n: sigma_bound(layer, n) < PART_LIMIT, MOST_SIGMA_BITS)
     free_bits = _most(lambda n: free_bound(layer, n) < PART_LIMIT, MOST_SIGMA_BITS) if layer.form == "free" else 0
     bounded = replace(layer, mean_bits=mean_bits, sigma_bits=sigma_bits, free_bits=free_bits)
-    fold = next(k for k in range(SHIFT) if shared_bound(replace(bounded, fold=k)) <= PART_LIMIT // 2)
+    fold = next(k for k in range(LEAST_FOLD, SHIFT) if shared_bound(replace(bounded, fold=k)) < PART_LIMIT)
     return replace(bounded, fold=fold)
 
 
@@ -210,9 +213,13 @@ def free_bound(layer: LinearInts, free_bits: int) -> int:
 
 
 def shared_bound(layer: LinearInts) -> int:
-    """The largest sum of beta^2 E^2 or beta^2 V, one more for each term."""
-    largest = 1 << 2 * max(layer.mean_bits, layer.sigma_bits)
-    return int(layer.weight.shape[1]) * ((largest >> layer.fold) + 1)
+    """The largest sum of beta^2 (E^2 + V), with what is added for each term; columns may be those of several groups."""
+    largest = (1 << 2 * layer.mean_bits) + (1 << 2 * layer.sigma_bits)
+    each = np.full((1, layer.weight.shape[1]), largest, np.int64)
+    if layer.form == "factors" and layer.columns.size:
+        columns = layer.columns.reshape(-1, layer.weight.shape[1])
+        each = ((each * columns >> 16) * columns) >> 16
+    return int(((each >> layer.fold) + SHARED_MORE).sum(axis=1).max())
 
 
 def check_bounds(layer: LinearInts) -> LinearInts:
@@ -222,7 +229,8 @@ def check_bounds(layer: LinearInts) -> LinearInts:
         and 1 <= layer.sigma_bits <= MOST_SIGMA_BITS
         and mean_bound(layer, layer.mean_bits) <= SUM_LIMIT
         and sigma_bound(layer, layer.sigma_bits) < PART_LIMIT
-        and shared_bound(layer) <= PART_LIMIT // 2
+        and layer.fold >= LEAST_FOLD
+        and shared_bound(layer) < PART_LIMIT
         and (layer.form != "free" or (layer.free_bits >= 1 and free_bound(layer, layer.free_bits) < PART_LIMIT))
         and int(np.abs(layer.weight).max(initial=0)) <= WEIGHT_MAX[layer.shift]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lbnn.base.arrays import Array
 from lbnn.graph.ints.fixed import Whole
 from lbnn.ops.tail import numpy_tail_moments
 
@@ -37,10 +38,16 @@ def tail_table(slope: float) -> Whole:
     above = 1.0 - 2.0 * k * q + k * k * j2 - excess**2
     below = slope**2 + 2.0 * k * slope * q + k * k * j2 - excess**2
     above[-1], below[-1] = 1.0, max(below[-1], slope**2)
-    gains = [np.ceil(2.0**GAIN_BITS * np.sqrt(g)) for g in (above, below)]
+    gains = [_ended(np.ceil(2.0**GAIN_BITS * np.sqrt(g))) for g in (above, below)]
     mantissa, shift = slope_parts(slope)
     parts = [np.rint(2.0**EXCESS_BITS * excess), *gains, np.array([mantissa, shift])]
     return np.concatenate(parts).astype(np.int64)
+
+
+def _ended(table: Array) -> Array:
+    """With an end that is reached at 255/256 of the last cell, where z is held."""
+    step = np.ceil((table[-1] - table[-2]) * 256.0 / 255.0)
+    return np.append(table[:-1], table[-2] + step)
 
 
 def slope_parts(slope: float) -> tuple[int, int]:
