@@ -69,7 +69,7 @@ typedef struct {
     int32_t shared;
 } lbnn_int_bits_of;
 
-/* p = c sqrt(E^2 + V) of every element, rounded up, in 16 bits; the exponent is that of ((u p) >> 8)^2. */
+/* p = c sqrt(E^2 + V) of every element, to nearest but at least 1, in 16 bits; the exponent is that of ((u p) >> 8)^2. */
 LBNN_KERNEL void lbnn_int_roots_map(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape, const int32_t *mean,
                                     const int32_t *sigma, const lbnn_int_scale *from, int32_t *roots,
                                     lbnn_int_spread *spread)
@@ -81,7 +81,7 @@ LBNN_KERNEL void lbnn_int_roots_map(const lbnn_int_layer *layer, const lbnn_int_
     int32_t most = 0, lift = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0, channel = 0; i < n; i++) {
-            const int32_t e = lbnn_int_get(mean, i), s = known ? 0 : lbnn_int_get(sigma, i);
+            const int32_t e = lbnn_int_at(mean, i), s = known ? 0 : lbnn_int_at(sigma, i);
             const int32_t total = lbnn_int_up_twice(e * e, 2, by_square) + lbnn_int_up(s * s, by_var);
             most = lbnn_int_larger(most, total);
             if (pass) {
@@ -89,7 +89,8 @@ LBNN_KERNEL void lbnn_int_roots_map(const lbnn_int_layer *layer, const lbnn_int_
                 if (total) {
                     const lbnn_int_root r = lbnn_int_sqrt(total << lift);
                     const uint32_t product = LBNN_AS(uint32_t, r.sigma) * layer->columns[channel];
-                    p = lbnn_int_up(lbnn_int_up(LBNN_AS(int32_t, product), 31 - layer->free_bits), r.half);
+                    const int32_t drop = lbnn_int_smaller(31 - layer->free_bits + r.half, 31);
+                    p = lbnn_int_larger(lbnn_int_near(LBNN_AS(int32_t, product), drop), 1);
                 }
                 lbnn_int_put(roots, i, p);
             }
@@ -103,40 +104,103 @@ LBNN_KERNEL void lbnn_int_roots_map(const lbnn_int_layer *layer, const lbnn_int_
     spread->exponent = most ? 2 * root + 16 : LBNN_INT_NONE;
 }
 
-/* `count` channels from `first` on of the window at (y, x), beside each other; zeros where it is outside of the map. */
-LBNN_KERNEL void lbnn_int_window(const lbnn_int_conv_shape *shape, const int32_t *map, int y, int x, int first, int count,
-                                 int32_t *window)
+/* Where a window lies: its corner; the rows and columns of the kernel that are inside of the map; and whether mantissas
+ * of a pixel can be moved by words. */
+typedef struct {
+    int y;
+    int x;
+    int top;
+    int bottom;
+    int left;
+    int right;
+    int whole;
+} lbnn_int_corner;
+
+/* How many of `most` places, `step` apart from `at` on, lie before `end`. */
+LBNN_INLINE int lbnn_int_before(int at, int end, int step, int most)
 {
-    const int whole = !((shape->channels | first | count) & 1);
-    int at = 0;
-    for (int i = 0; i < shape->kernel_height; i++, y += shape->dilation_height) {
-        int column = x;
-        for (int j = 0; j < shape->kernel_width; j++, column += shape->dilation_width, at += count) {
-            const int inside = y >= 0 && y < shape->height && column >= 0 && column < shape->width;
-            const int place = inside ? (y * shape->width + column) * shape->channels + first : 0;
-            if (whole) {
-                const int32_t *from = map + (place >> 1);
-                int32_t *to = window + (at >> 1);
-                for (const int32_t *const end = to + (count >> 1); to < end; to++, from++) {
-                    *to = inside ? *from : 0;
-                }
-            } else {
-                for (int k = 0; k < count; k++) {
-                    lbnn_int_put(window, at + k, inside ? lbnn_int_get(map, place + k) : 0);
-                }
-            }
+    if (at >= end) {
+        return 0;
+    }
+    return lbnn_int_smaller(step == 1 ? end - at : (end - at + step - 1) / step, most);
+}
+
+/* n words, or zeros. */
+LBNN_INLINE int32_t *lbnn_int_copy(int32_t *to, const int32_t *from, int n)
+{
+    for (int32_t *const end = to + n; to < end; to++, from++) {
+        *to = *from;
+    }
+    return to;
+}
+
+LBNN_INLINE int32_t *lbnn_int_clear(int32_t *to, int n)
+{
+    for (int32_t *const end = to + n; to < end; to++) {
+        *to = 0;
+    }
+    return to;
+}
+
+/* One row of a window by words, `count` of them a pixel: what is left of the map, inside, and right of it. */
+LBNN_INLINE int32_t *lbnn_int_row_words(const lbnn_int_conv_shape *shape, const lbnn_int_corner *corner,
+                                        const int32_t *row, int count, int32_t *to)
+{
+    const int step = shape->dilation_width, wide = shape->channels >> 1;
+    const int32_t *from = row + (corner->x + corner->left * step) * wide;
+    to = lbnn_int_clear(to, corner->left * count);
+    if (step == 1 && wide == count) {
+        to = lbnn_int_copy(to, from, (corner->right - corner->left) * count);
+    } else {
+        for (int j = corner->left; j < corner->right; j++, from += step * wide) {
+            to = lbnn_int_copy(to, from, count);
         }
+    }
+    return lbnn_int_clear(to, (shape->kernel_width - corner->right) * count);
+}
+
+/* One row of a window by halves of words. */
+LBNN_INLINE int lbnn_int_row_halves(const lbnn_int_conv_shape *shape, const lbnn_int_corner *corner, const int32_t *map,
+                                    int place, int inside, int count, int32_t *window, int at)
+{
+    const int step = shape->dilation_width * shape->channels;
+    place += corner->x * shape->channels;
+    for (int j = 0; j < shape->kernel_width; j++, place += step) {
+        const int some = inside && j >= corner->left && j < corner->right;
+        for (int k = 0; k < count; k++, at++) {
+            lbnn_int_set(window, at, some ? lbnn_int_at(map, place + k) : 0);
+        }
+    }
+    return at;
+}
+
+/* `count` channels from `first` on of the window's rows from the first that is inside to the last, beside each other;
+ * zeros where it is outside of the map. */
+LBNN_KERNEL void lbnn_int_window(const lbnn_int_conv_shape *shape, const lbnn_int_corner *corner, const int32_t *map,
+                                 int first, int count, int32_t *window)
+{
+    int y = corner->y + corner->top * shape->dilation_height, at = 0;
+    for (int i = corner->top; i < corner->bottom; i++, y += shape->dilation_height) {
+        const int place = y * shape->width * shape->channels + first;
+        if (corner->whole) {
+            window = lbnn_int_row_words(shape, corner, map + (place >> 1), count >> 1, window);
+        } else {
+            at = lbnn_int_row_halves(shape, corner, map, place, y >= 0, count, window, at);
+        }
+    }
+    if (at & 1) {
+        lbnn_int_set(window, at, 0);
     }
 }
 
-/* 1 + sum(((u p + 128) >> 8)^2) of `rows` rows of n weights; gives the bits of all. */
-LBNN_KERNEL int32_t lbnn_int_free_rows(const uint8_t *u, const int32_t *p, int n, int rows, int32_t *sums)
+/* 1 + sum(((u p + 128) >> 8)^2) of `rows` rows, the first n of `whole` weights; gives the bits of all. */
+LBNN_KERNEL int32_t lbnn_int_free_rows(const uint8_t *u, const int32_t *p, int whole, int n, int rows, int32_t *sums)
 {
     int32_t any = 0;
-    for (int row = 0; row < rows; row++) {
+    for (int row = 0; row < rows; row++, u += whole) {
         int32_t sum = 1;
-        for (int i = 0; i < n; i++, u++) {
-            const int32_t t = (*u * lbnn_int_at(p, i) + 128) >> 8;
+        for (int i = 0; i < n; i++) {
+            const int32_t t = (u[i] * lbnn_int_at(p, i) + 128) >> 8;
             sum += t * t;
         }
         sums[row] = sum;
@@ -145,11 +209,11 @@ LBNN_KERNEL int32_t lbnn_int_free_rows(const uint8_t *u, const int32_t *p, int n
     return any;
 }
 
-/* B of a window, as lbnn_int_shared gives it. */
+/* B of a window, as lbnn_int_shared gives it, without what is added for each input. */
 LBNN_KERNEL int32_t lbnn_int_window_shared(const int32_t *mean, const int32_t *sigma, const uint16_t *beta, int n,
                                            int32_t by_square, int32_t by_var, int32_t fold)
 {
-    int32_t sum = 2 * n;
+    int32_t sum = 0;
     for (int i = 0; i < n; i++) {
         const int32_t e = lbnn_int_at(mean, i), s = lbnn_int_at(sigma, i);
         int32_t square = ((e * e) >> by_square) + ((s * s) >> by_var);
@@ -161,39 +225,57 @@ LBNN_KERNEL int32_t lbnn_int_window_shared(const int32_t *mean, const int32_t *s
     return sum;
 }
 
-/* The sums of one group of a pixel; the bits of squares, and of the sums for the variances of weights. */
+/* The sums of one group of a pixel; the bits of squares, and of the sums for the variances of weights. Weights of rows
+ * that are outside are left out, if those that are inside begin with a word. */
 LBNN_INLINE void lbnn_int_conv_group(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape,
-                                     const lbnn_int_given *given, const lbnn_int_pixel *pixel, int y, int x, int group,
-                                     lbnn_int_bits_of *any, int bits)
+                                     const lbnn_int_given *given, const lbnn_int_pixel *pixel,
+                                     const lbnn_int_corner *corner, int group, lbnn_int_bits_of *any, int bits)
 {
     const int inputs = shape->channels / shape->groups, outputs = layer->out_len / shape->groups;
-    const int words = (layer->in_len + 1) >> 1, first = group * outputs;
-    lbnn_int_window(shape, given->mean, y, x, group * inputs, inputs, pixel->mean);
+    const int row = shape->kernel_width * inputs, length = (corner->bottom - corner->top) * row;
+    const int ahead = corner->top * row;
+    const int whole = (layer->in_len + 1) >> 1, words = (length + 1) >> 1, from = group * outputs;
+    lbnn_int_window(shape, corner, given->mean, group * inputs, inputs, pixel->mean);
     if (given->sigma) {
-        lbnn_int_window(shape, given->sigma, y, x, group * inputs, inputs, pixel->sigma);
+        lbnn_int_window(shape, corner, given->sigma, group * inputs, inputs, pixel->sigma);
     }
     const int32_t *const sigma = given->sigma ? pixel->sigma : given->sigma;
     if (bits == 8) {
-        any->squares |= lbnn_int8_sums(layer->weight8 + 2 * words * first, outputs, words, 0, words, pixel->mean, sigma,
-                                       pixel->sum + first, pixel->var + first);
+        any->squares |= lbnn_int8_sums(layer->weight8 + 2 * whole * from, outputs, whole, ahead >> 1, words, pixel->mean,
+                                       sigma, pixel->sum + from, pixel->var + from);
     } else {
-        any->squares |= lbnn_int16_sums(layer->weight16 + 2 * words * first, outputs, words, 0, words, pixel->mean, sigma,
-                                        pixel->sum + first, pixel->var + first);
+        any->squares |= lbnn_int16_sums(layer->weight16 + 2 * whole * from, outputs, whole, ahead >> 1, words, pixel->mean,
+                                        sigma, pixel->sum + from, pixel->var + from);
     }
     if (given->roots) {
-        lbnn_int_window(shape, given->roots, y, x, group * inputs, inputs, pixel->roots);
-        any->rows |= lbnn_int_free_rows(layer->free + layer->in_len * first, pixel->roots, layer->in_len, outputs,
-                                        pixel->rows + first);
+        lbnn_int_window(shape, corner, given->roots, group * inputs, inputs, pixel->roots);
+        any->rows |= lbnn_int_free_rows(layer->free + layer->in_len * from + ahead, pixel->roots, layer->in_len, length,
+                                        outputs, pixel->rows + from);
     } else if (given->shares) {
-        const uint16_t *beta = layer->columns ? layer->columns + group * layer->in_len : layer->columns;
-        const int32_t sum = lbnn_int_window_shared(pixel->mean, sigma ? sigma : pixel->mean, beta, layer->in_len,
-                                                   given->by_square, given->by_var, layer->fold);
+        const uint16_t *beta = layer->columns ? layer->columns + group * layer->in_len + ahead : layer->columns;
+        const int32_t sum = lbnn_int_window_shared(pixel->mean, sigma ? sigma : pixel->mean, beta, length,
+                                                   given->by_square, given->by_var, layer->fold) + 2 * layer->in_len;
         any->rows |= sum;
         any->shared = sum;
         for (int i = 0; i < outputs && shape->groups > 1; i++) {
-            pixel->rows[first + i] = sum;
+            pixel->rows[from + i] = sum;
         }
     }
+}
+
+/* The corner of a window. Rows above the map are taken too, in zeros, where those inside would not begin with a word. */
+LBNN_INLINE lbnn_int_corner lbnn_int_corner_at(const lbnn_int_conv_shape *shape, int y, int x)
+{
+    const int count = shape->channels / shape->groups;
+    lbnn_int_corner corner = {y, x, 0, 0, 0, 0, !((shape->channels | count) & 1)};
+    corner.top = lbnn_int_before(y, 0, shape->dilation_height, shape->kernel_height);
+    corner.bottom = lbnn_int_before(y, shape->height, shape->dilation_height, shape->kernel_height);
+    corner.left = lbnn_int_before(x, 0, shape->dilation_width, shape->kernel_width);
+    corner.right = lbnn_int_before(x, shape->width, shape->dilation_width, shape->kernel_width);
+    if ((corner.top * shape->kernel_width * count) & 1) {
+        corner.top = 0;
+    }
+    return corner;
 }
 
 /* The wide results of the pixel whose window begins at (y, x). */
@@ -201,9 +283,10 @@ LBNN_INLINE void lbnn_int_conv_pixel(const lbnn_int_layer *layer, const lbnn_int
                                      const lbnn_int_given *given, const lbnn_int_pixel *pixel, int y, int x,
                                      lbnn_int_scale *wide, int bits)
 {
+    const lbnn_int_corner corner = lbnn_int_corner_at(shape, y, x);
     lbnn_int_bits_of any = {0, 0, 0};
     for (int group = 0; group < shape->groups; group++) {
-        lbnn_int_conv_group(layer, shape, given, pixel, y, x, group, &any, bits);
+        lbnn_int_conv_group(layer, shape, given, pixel, &corner, group, &any, bits);
     }
     lbnn_int_spread spread = {0, 0, given->exponent};
     if (given->roots || given->shares) {
@@ -250,14 +333,21 @@ LBNN_INLINE void lbnn_int_conv(const lbnn_int_layer *layer, const lbnn_int_conv_
     int32_t *const tap_exponents = tap_sigma + taps * half, *const places = tap_exponents + taps;
     int32_t *const roots = taps > 1 ? places + taps : tap_exponents;
     const lbnn_int_pixel pixel = {work, work + n, roots + words, window, window + words, roots};
+    const int step = shape->stride_height * shape->pool_height, next = shape->stride_width * shape->pool_width;
+    const int right = next * shape->out_width - shape->left;
     lbnn_int_scale wide;
-    for (int i = 0; i < count; i++) {
-        const int row = i / shape->out_width, column = i % shape->out_width;
-        for (int k = 0; k < taps; k++) {
-            const int y = row * shape->pool_height + k / shape->pool_width;
-            const int x = column * shape->pool_width + k % shape->pool_width;
-            lbnn_int_conv_pixel(layer, shape, &given, &pixel, y * shape->stride_height - shape->top,
-                                x * shape->stride_width - shape->left, &wide, bits);
+    for (int i = 0, y = -shape->top, x = -shape->left; i < count; i++, x += next) {
+        if (x >= right) {
+            x = -shape->left;
+            y += step;
+        }
+        for (int k = 0, down = 0, across = 0; k < taps; k++, across++) {
+            if (across == shape->pool_width) {
+                across = 0;
+                down++;
+            }
+            lbnn_int_conv_pixel(layer, shape, &given, &pixel, y + down * shape->stride_height,
+                                x + across * shape->stride_width, &wide, bits);
             if (taps > 1) {
                 lbnn_int_scale own;
                 lbnn_int_narrow(pixel.sum, pixel.var, &wide, spare + k * half, tap_sigma + k * half, &own, n, 15, 14,

@@ -169,7 +169,7 @@ LBNN_INLINE int32_t lbnn_int_free_sums(const lbnn_int_layer *layer, const int32_
     return any;
 }
 
-/* For each input p = c sqrt(E^2 + V), rounded up, then the sums; the exponent is that of ((u p) >> 8)^2. `p` has room for
+/* For each input p = c sqrt(E^2 + V), to nearest but at least 1, then the sums; the exponent is that of ((u p) >> 8)^2. `p` has room for
  * the inputs, and for the outputs behind them. */
 LBNN_KERNEL void lbnn_int_moments(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
                                   const lbnn_int_scale *from, int32_t *p, lbnn_int_spread *spread)
@@ -192,7 +192,8 @@ LBNN_KERNEL void lbnn_int_moments(const lbnn_int_layer *layer, const int32_t *me
         if (p[i]) {
             const lbnn_int_root r = lbnn_int_sqrt(p[i] << lift);
             const uint32_t product = LBNN_AS(uint32_t, r.sigma) * layer->columns[i];
-            p[i] = lbnn_int_up(lbnn_int_up(LBNN_AS(int32_t, product), 31 - layer->free_bits), r.half);
+            const int32_t drop = lbnn_int_smaller(31 - layer->free_bits + r.half, 31);
+            p[i] = lbnn_int_larger(lbnn_int_near(LBNN_AS(int32_t, product), drop), 1);
         }
     }
     int32_t *const sums = p + layer->in_len;

@@ -29,45 +29,18 @@ LBNN_INLINE int32_t lbnn_int_exponents(const lbnn_int_scale *scale)
                          lbnn_int_smaller(lbnn_int_larger(scale->var, -32768), 32767));
 }
 
-/* A word of two mantissas, moved right: means to nearest, sigmas upwards. */
-LBNN_INLINE int32_t lbnn_int_mean_right(int32_t word, int32_t by)
-{
-    return lbnn_int_word(lbnn_int_near(lbnn_int_first(word), by), lbnn_int_near(lbnn_int_second(word), by));
-}
-
-LBNN_INLINE int32_t lbnn_int_sigma_right(int32_t word, int32_t by)
-{
-    return lbnn_int_word(lbnn_int_up(lbnn_int_first(word), by), lbnn_int_up(lbnn_int_second(word), by));
-}
-
-/* Mantissas at + 0 .. at + n - 1, moved right. */
+/* Mantissas at + 0 .. at + n - 1, moved right: means to nearest, sigmas upwards. */
 LBNN_INLINE void lbnn_int_lower_means(int32_t *words, int at, int n, int32_t by)
 {
-    if ((at | n) & 1) {
-        for (int i = at; i < at + n; i++) {
-            const int32_t word = words[i >> 1], x = lbnn_int_near(lbnn_int_get(words, i), by);
-            words[i >> 1] = i & 1 ? lbnn_int_word(word, x) : lbnn_int_word(x, lbnn_int_second(word));
-        }
-        return;
-    }
-    int32_t *const end = words + ((at + n) >> 1);
-    for (words += at >> 1; words < end; words++) {
-        *words = lbnn_int_mean_right(*words, by);
+    for (int i = at; i < at + n; i++) {
+        lbnn_int_set(words, i, lbnn_int_near(lbnn_int_at(words, i), by));
     }
 }
 
 LBNN_INLINE void lbnn_int_lower_sigmas(int32_t *words, int at, int n, int32_t by)
 {
-    if ((at | n) & 1) {
-        for (int i = at; i < at + n; i++) {
-            const int32_t word = words[i >> 1], x = lbnn_int_up(lbnn_int_get(words, i), by);
-            words[i >> 1] = i & 1 ? lbnn_int_word(word, x) : lbnn_int_word(x, lbnn_int_second(word));
-        }
-        return;
-    }
-    int32_t *const end = words + ((at + n) >> 1);
-    for (words += at >> 1; words < end; words++) {
-        *words = lbnn_int_sigma_right(*words, by);
+    for (int i = at; i < at + n; i++) {
+        lbnn_int_set(words, i, lbnn_int_up(lbnn_int_at(words, i), by));
     }
 }
 
@@ -91,15 +64,19 @@ LBNN_KERNEL void lbnn_int_level(int32_t *mean, int32_t *sigma, const int32_t *ex
             lbnn_int_lower_sigmas(sigma, at, own, widely);
         }
     }
+    if (n & 1) { /* the rest of the last word */
+        lbnn_int_set(mean, n, 0);
+        lbnn_int_set(sigma, n, 0);
+    }
     to->mean = top == -32768 ? LBNN_INT_NONE : top;
     to->var = wide == -32768 ? LBNN_INT_NONE : wide;
 }
 
-/* Mantissas into their places at + 0 .. at + n - 1 of a map, in ascending order. */
+/* Mantissas into their places at + 0 .. at + n - 1 of a map. */
 LBNN_INLINE void lbnn_int_place(const int32_t *words, int32_t *map, int at, int n)
 {
     for (int i = 0; i < n; i++) {
-        lbnn_int_put(map, at + i, lbnn_int_get(words, i));
+        lbnn_int_set(map, at + i, lbnn_int_at(words, i));
     }
 }
 
@@ -237,8 +214,8 @@ LBNN_KERNEL void lbnn_int_unfold(const int32_t *e, const int32_t *sigma, const l
 {
     for (int pixel = 0, i = 0; pixel < pixels; pixel++) {
         for (int channel = 0; channel < channels; channel++, i++) {
-            const int32_t s = lbnn_int_get(sigma, i);
-            mean[channel * pixels + pixel] = lbnn_int_get(e, i) * 32768;
+            const int32_t s = lbnn_int_at(sigma, i);
+            mean[channel * pixels + pixel] = lbnn_int_at(e, i) * 32768;
             var[channel * pixels + pixel] = s * s;
         }
     }
@@ -297,8 +274,8 @@ LBNN_KERNEL void lbnn_int_map_affine(const lbnn_int_layer *layer, const int32_t 
     for (int pixel = 0, at = 0; pixel < pixels; pixel++, at += n) {
         lbnn_int_scale wide = {from->mean - 15, 2 * from->var, 0, 0};
         for (int i = 0; i < n; i++) {
-            const int32_t s = lbnn_int_get(sigma, at + i);
-            work[i] = lbnn_int_get(mean, at + i) * 32768;
+            const int32_t s = lbnn_int_at(sigma, at + i);
+            work[i] = lbnn_int_at(mean, at + i) * 32768;
             var[i] = s * s;
         }
         lbnn_int_affine(layer, work, var, &wide, work, var, &wide);

@@ -42,17 +42,17 @@ typedef struct {
     int correlated;
 } lbnn_int_taps;
 
-/* The sum of one channel's sigmas, or of its variances. */
-LBNN_INLINE int32_t lbnn_int_pooled_spread(const lbnn_int_taps *taps, int channel, int32_t wide)
+/* Adds the pixel at `place` to sums: its means moved right, and its sigmas or variances. */
+LBNN_INLINE void lbnn_int_pool_tap(const lbnn_int_taps *taps, int place, int32_t by, int32_t widely, int channels,
+                                   int32_t *sum, int32_t *spread)
 {
-    int32_t sum = 0;
-    for (int k = 0; k < taps->count; k++) {
-        const int32_t s = lbnn_int_get(taps->sigma, taps->places[k] + channel);
-        const int32_t by = wide - lbnn_int_second(taps->exponents[k * taps->exponent_step]);
-        sum += taps->correlated ? lbnn_int_up(s, lbnn_int_smaller(by, 31))
-                                : lbnn_int_up_twice(s * s, taps->room & ~1, lbnn_int_smaller(2 * by, 31));
+    const int32_t left = 15 - taps->room, spare = taps->room & ~1;
+    const int32_t move = lbnn_int_smaller(taps->correlated ? widely : 2 * widely, 31);
+    for (int i = place; i < place + channels; i++) {
+        const int32_t s = lbnn_int_at(taps->sigma, i);
+        *sum++ += (lbnn_int_at(taps->mean, i) * (1 << left)) >> by;
+        *spread++ += taps->correlated ? lbnn_int_up(s, move) : lbnn_int_up_twice(s * s, spare, move);
     }
-    return sum;
 }
 
 /* The wide results of a window whose sums are times 1/n = m 2^(-15 - step). */
@@ -61,25 +61,30 @@ LBNN_KERNEL void lbnn_int_pool_window(const lbnn_int_taps *taps, uint32_t m, int
 {
     int32_t top = -32768, wide = -32768;
     for (int k = 0; k < taps->count; k++) {
-        top = lbnn_int_larger(top, lbnn_int_first(taps->exponents[k * taps->exponent_step]));
-        wide = lbnn_int_larger(wide, lbnn_int_second(taps->exponents[k * taps->exponent_step]));
+        const int32_t own = taps->exponents[k * taps->exponent_step];
+        top = lbnn_int_larger(top, lbnn_int_first(own));
+        wide = lbnn_int_larger(wide, lbnn_int_second(own));
+    }
+    for (int i = 0; i < channels; i++) {
+        out[i] = 0;
+        var[i] = 0;
+    }
+    for (int k = 0; k < taps->count; k++) {
+        const int32_t own = taps->exponents[k * taps->exponent_step];
+        lbnn_int_pool_tap(taps, taps->places[k], lbnn_int_apart(top, lbnn_int_first(own)), wide - lbnn_int_second(own),
+                          channels, out, var);
     }
     const int32_t room = taps->room;
     to->mean = top - 14 + room - step;
     to->var = 2 * wide + (taps->correlated ? 2 * room : room & ~1) + 2 - 2 * step;
     lbnn_int_look(to);
     for (int i = 0; i < channels; i++) {
-        int32_t sum = 0;
-        for (int k = 0; k < taps->count; k++) {
-            const int32_t e = lbnn_int_get(taps->mean, taps->places[k] + i) * (1 << (15 - room));
-            sum += e >> lbnn_int_apart(top, lbnn_int_first(taps->exponents[k * taps->exponent_step]));
-        }
-        int32_t spread = lbnn_int_pooled_spread(taps, i, wide);
+        int32_t spread = var[i];
         if (taps->correlated) {
             spread = lbnn_int_up(spread, room);
             spread *= spread;
         }
-        out[i] = lbnn_int_times(sum, m);
+        out[i] = lbnn_int_times(out[i], m);
         var[i] = lbnn_int_times_up(lbnn_int_times_up(spread, m), m);
         lbnn_int_look_at(to, out[i], var[i]);
     }
