@@ -29,6 +29,15 @@
 #define LBNN_INT_SATURATES 1
 #endif
 
+/* A kernel that is compiled for size: it runs once for each value, not for each weight. */
+#if defined(__GNUC__) || defined(__clang__)
+#define LBNN_INT_SMALL LBNN_KERNEL __attribute__((cold))
+#define LBNN_INT_FAST LBNN_KERNEL __attribute__((hot))
+#else
+#define LBNN_INT_SMALL LBNN_KERNEL
+#define LBNN_INT_FAST LBNN_KERNEL
+#endif
+
 /* The exponent of a tensor of zeros. */
 #define LBNN_INT_NONE (-1048576)
 
@@ -150,7 +159,7 @@ LBNN_INLINE int32_t lbnn_int_times_under(int32_t x, uint32_t m)
 /* How many bits x has. */
 LBNN_INLINE int32_t lbnn_int_bits(uint32_t x)
 {
-#if defined(__GNUC__) || defined(__clang__)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__FRAMAC__)
     return x ? 32 - __builtin_clz(x) : 0;
 #else
     int32_t n = 0;
@@ -164,7 +173,7 @@ LBNN_INLINE int32_t lbnn_int_bits(uint32_t x)
 /* The same for x > 0. */
 LBNN_INLINE int32_t lbnn_int_length(uint32_t x)
 {
-#if defined(__GNUC__) || defined(__clang__)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__FRAMAC__)
     return 32 - __builtin_clz(x);
 #else
     return lbnn_int_bits(x);
@@ -245,8 +254,15 @@ typedef struct {
 LBNN_INLINE lbnn_int_root lbnn_int_sqrt(int32_t v)
 {
     lbnn_int_root r;
+#if defined(__ARM_ARCH_6M__) /* which does not count zeros: most numbers are near the largest */
+    int32_t full = v;
+    for (r.half = 0; full < 1 << 28; r.half++) {
+        full <<= 2;
+    }
+#else
     r.half = (30 - lbnn_int_length(LBNN_AS(uint32_t, v))) >> 1;
     const int32_t full = v << (2 * r.half);
+#endif
     const uint16_t *cell = lbnn_int_roots + ((full >> 23) - 32);
     const int32_t slope = LBNN_AS(int32_t, cell[0]) - LBNN_AS(int32_t, cell[1]);
     r.inverse = LBNN_AS(int32_t, cell[0]) - ((slope * ((full >> 7) & 0xffff)) >> 16);
@@ -259,6 +275,12 @@ LBNN_INLINE lbnn_int_root lbnn_int_sqrt(int32_t v)
 LBNN_INLINE int32_t lbnn_int_lift(int32_t largest)
 {
     return (30 - lbnn_int_bits(LBNN_AS(uint32_t, largest))) & ~1;
+}
+
+/* x 2^k of one of the variances whose lift k is, which has no bit above those of the largest. */
+LBNN_INLINE int32_t lbnn_int_lifted(int32_t x, int32_t k)
+{
+    return x << k;
 }
 
 /* Begins to look for the largest numbers of a wide tensor, and looks at one more. */
@@ -310,9 +332,9 @@ LBNN_INLINE int32_t lbnn_int_drop(int32_t largest, int32_t half, int32_t mean_bi
 
 /* Without a table: E' = E, sigma' = sqrt(V). With the tables of a leaky-ReLU, z = |E| / sigma:
  * E' = m E + k sigma I1(z),  sigma' = sigma sqrt(g(z)). May work in place. */
-LBNN_KERNEL void lbnn_int_narrow(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
-                                 int32_t *out, int32_t *sigma, lbnn_int_scale *to, int n,
-                                 int mean_bits, int sigma_bits, const uint16_t *table)
+LBNN_INT_SMALL void lbnn_int_narrow(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
+                                    int32_t *out, int32_t *sigma, lbnn_int_scale *to, int n,
+                                    int mean_bits, int sigma_bits, const uint16_t *table)
 {
     const int32_t largest = from->largest;
     const int32_t widest = from->widest;
@@ -333,7 +355,7 @@ LBNN_KERNEL void lbnn_int_narrow(const int32_t *mean, const int32_t *var, const 
             side = 2 * LBNN_INT_TAIL;
         }
         if (v > 0) {
-            const lbnn_int_root r = lbnn_int_sqrt(v << lift);
+            const lbnn_int_root r = lbnn_int_sqrt(lbnn_int_lifted(v, lift));
             int32_t gain = 32768;
             if (table) {
                 const int32_t z = lbnn_int_distance(lbnn_int_share(lbnn_int_size(m), r.inverse), 2 + ahead, r.half);
@@ -353,8 +375,8 @@ LBNN_KERNEL void lbnn_int_narrow(const int32_t *mean, const int32_t *var, const 
 }
 
 /* E = e, V = sigma^2, exactly. May work in place: from the last to the first, no mantissa is overwritten unread. */
-LBNN_KERNEL void lbnn_int_widen(const int32_t *e, const int32_t *sigma, const lbnn_int_scale *from,
-                                int32_t *mean, int32_t *var, lbnn_int_scale *to, int n)
+LBNN_INT_SMALL void lbnn_int_widen(const int32_t *e, const int32_t *sigma, const lbnn_int_scale *from,
+                                   int32_t *mean, int32_t *var, lbnn_int_scale *to, int n)
 {
     lbnn_int_scale found = {from->mean - 15, 2 * from->var, 0, 0};
     for (int i = n - 1; i >= 0; i--) {
@@ -390,7 +412,7 @@ LBNN_INLINE lbnn_int_float lbnn_int_unpack(uint32_t pattern)
 }
 
 /* x 2^exponent as the pattern of a float, rounded to nearest or upwards; that of an infinity if it is beyond. */
-LBNN_KERNEL uint32_t lbnn_int_float_of(int32_t x, int32_t exponent, int upwards)
+LBNN_INT_SMALL uint32_t lbnn_int_float_of(int32_t x, int32_t exponent, int upwards)
 {
     const uint32_t sign = x < 0 ? 0x80000000u : 0u;
     int32_t size = lbnn_int_abs(x);
@@ -442,17 +464,17 @@ LBNN_INLINE uint32_t lbnn_int_largest(const float *x, const int32_t *q, int32_t 
     return most;
 }
 
-LBNN_KERNEL uint32_t lbnn_int_largest_mean(const float *x, int n)
+LBNN_INT_SMALL uint32_t lbnn_int_largest_mean(const float *x, int n)
 {
     return lbnn_int_largest(x, 0, 0, 0, n);
 }
 
-LBNN_KERNEL uint32_t lbnn_int_largest_var(const float *x, int n)
+LBNN_INT_SMALL uint32_t lbnn_int_largest_var(const float *x, int n)
 {
     return lbnn_int_largest(x, 0, 0, 1, n);
 }
 
-LBNN_KERNEL uint32_t lbnn_int_largest_q(const int32_t *q, int32_t exponent, int variances, int n)
+LBNN_INT_SMALL uint32_t lbnn_int_largest_q(const int32_t *q, int32_t exponent, int variances, int n)
 {
     return lbnn_int_largest(0, q, exponent, variances, n);
 }
@@ -487,7 +509,10 @@ LBNN_INLINE int32_t lbnn_int_means(const float *x, const int32_t *q, int32_t exp
         const lbnn_int_float f = lbnn_int_unpack(pattern);
         const int32_t drop = lbnn_int_smaller(24 - mean_bits + top - f.field, 31);
         const int32_t e = lbnn_int_smaller(lbnn_int_near(f.mantissa, drop), limit);
-        lbnn_int_put(mean, i, pattern >> 31 ? -e : e);
+        lbnn_int_set(mean, i, pattern >> 31 ? -e : e);
+    }
+    if (n & 1) {
+        lbnn_int_set(mean, n, 0);
     }
     return most ? top - 126 - mean_bits : LBNN_INT_NONE;
 }
@@ -505,27 +530,30 @@ LBNN_INLINE int32_t lbnn_int_sigmas(const float *x, const int32_t *q, int32_t ex
             const int32_t distance = lbnn_int_smaller(wide - ((v.field + 1) >> 1) + r.half, 31);
             s = lbnn_int_up(lbnn_int_up(r.sigma, 15 - sigma_bits), distance);
         }
-        lbnn_int_put(sigma, i, s);
+        lbnn_int_set(sigma, i, s);
+    }
+    if (n & 1) {
+        lbnn_int_set(sigma, n, 0);
     }
     return widest ? wide - 63 - sigma_bits : LBNN_INT_NONE;
 }
 
-LBNN_KERNEL int32_t lbnn_int_pack_means(const float *x, int32_t *mean, int n, int mean_bits)
+LBNN_INT_SMALL int32_t lbnn_int_pack_means(const float *x, int32_t *mean, int n, int mean_bits)
 {
     return lbnn_int_means(x, 0, 0, lbnn_int_largest_mean(x, n), mean, n, mean_bits);
 }
 
-LBNN_KERNEL int32_t lbnn_int_pack_sigmas(const float *x, int32_t *sigma, int n, int sigma_bits)
+LBNN_INT_SMALL int32_t lbnn_int_pack_sigmas(const float *x, int32_t *sigma, int n, int sigma_bits)
 {
     return lbnn_int_sigmas(x, 0, 0, lbnn_int_largest_var(x, n), sigma, n, sigma_bits);
 }
 
-LBNN_KERNEL int32_t lbnn_int_pack_q(const int32_t *q, int32_t exponent, int32_t *mean, int n, int mean_bits)
+LBNN_INT_SMALL int32_t lbnn_int_pack_q(const int32_t *q, int32_t exponent, int32_t *mean, int n, int mean_bits)
 {
     return lbnn_int_means(0, q, exponent, lbnn_int_largest_q(q, exponent, 0, n), mean, n, mean_bits);
 }
 
-LBNN_KERNEL int32_t lbnn_int_pack_q_var(const int32_t *q, int32_t exponent, int32_t *sigma, int n, int sigma_bits)
+LBNN_INT_SMALL int32_t lbnn_int_pack_q_var(const int32_t *q, int32_t exponent, int32_t *sigma, int n, int sigma_bits)
 {
     return lbnn_int_sigmas(0, q, exponent, lbnn_int_largest_q(q, exponent, 1, n), sigma, n, sigma_bits);
 }
@@ -575,22 +603,22 @@ LBNN_INLINE void lbnn_int_scaled_vars(const float *x, const int32_t *q, int32_t 
     }
 }
 
-LBNN_KERNEL void lbnn_int_scale_means(const float *x, const float *factors, int32_t *out, int n)
+LBNN_INT_SMALL void lbnn_int_scale_means(const float *x, const float *factors, int32_t *out, int n)
 {
     lbnn_int_scaled_means(x, 0, 0, factors, out, n);
 }
 
-LBNN_KERNEL void lbnn_int_scale_vars(const float *x, const float *factors, int32_t *out, int n)
+LBNN_INT_SMALL void lbnn_int_scale_vars(const float *x, const float *factors, int32_t *out, int n)
 {
     lbnn_int_scaled_vars(x, 0, 0, factors, out, n);
 }
 
-LBNN_KERNEL void lbnn_int_scale_q(const int32_t *q, int32_t exponent, const float *factors, int32_t *out, int n)
+LBNN_INT_SMALL void lbnn_int_scale_q(const int32_t *q, int32_t exponent, const float *factors, int32_t *out, int n)
 {
     lbnn_int_scaled_means(0, q, exponent, factors, out, n);
 }
 
-LBNN_KERNEL void lbnn_int_scale_q_var(const int32_t *q, int32_t exponent, const float *factors, int32_t *out, int n)
+LBNN_INT_SMALL void lbnn_int_scale_q_var(const int32_t *q, int32_t exponent, const float *factors, int32_t *out, int n)
 {
     lbnn_int_scaled_vars(0, q, exponent, factors, out, n);
 }
@@ -616,10 +644,10 @@ LBNN_INLINE void lbnn_int_standardize(const lbnn_int_source *source, const float
     }
 }
 
-/* Results in units of 2^units, or of 1, as floats, means to nearest and variances upwards. Where one is beyond float the largest float stands, also
- * for the variance, and the status is LBNN_SATURATED. */
-LBNN_KERNEL lbnn_status lbnn_int_emit(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
-                                      const int16_t *units, float *out, float *out_var, int n)
+/* Results in units of 2^units, or of 1, as floats, means to nearest and variances upwards. Where one is beyond float the
+ * largest float stands, also for the variance, and the status is LBNN_SATURATED. */
+LBNN_INT_SMALL lbnn_status lbnn_int_emit(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
+                                         const int16_t *units, float *out, float *out_var, int n)
 {
     lbnn_status status = LBNN_OK;
     for (int i = 0; i < n; i++) {
@@ -637,9 +665,9 @@ LBNN_KERNEL lbnn_status lbnn_int_emit(const int32_t *mean, const int32_t *var, c
 }
 
 /* Results as they are, with their exponents. */
-LBNN_KERNEL void lbnn_int_emit_q(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
-                                 const int16_t *units, int32_t *out, int32_t *exponent, int32_t *out_var,
-                                 int32_t *var_exponent, int n)
+LBNN_INT_SMALL void lbnn_int_emit_q(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
+                                    const int16_t *units, int32_t *out, int32_t *exponent, int32_t *out_var,
+                                    int32_t *var_exponent, int n)
 {
     for (int i = 0; i < n; i++) {
         const int32_t unit = units ? units[i] : 0;

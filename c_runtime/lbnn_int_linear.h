@@ -24,7 +24,8 @@
 #endif
 #include <arm_acle.h>
 #define LBNN_INT_DSP 1
-#elif defined(__ARM_ARCH_ISA_THUMB) && __ARM_ARCH_ISA_THUMB == 2 && defined(__GNUC__) && defined(__ARMEL__) && !defined(LBNN_NO_SIMD)
+#elif defined(__ARM_ARCH_ISA_THUMB) && __ARM_ARCH_ISA_THUMB == 2 && defined(__ARMEL__) && defined(__GNUC__) \
+    && !defined(LBNN_NO_SIMD)
 #define LBNN_INT_THUMB 1
 #endif
 
@@ -105,7 +106,7 @@ typedef struct {
 } lbnn_int_spread;
 
 /* Weights that are known. */
-LBNN_KERNEL void lbnn_int_no_spread(lbnn_int_spread *spread)
+LBNN_INT_FAST void lbnn_int_no_spread(lbnn_int_spread *spread)
 {
     spread->sums = 0;
     spread->shared = 0;
@@ -118,10 +119,16 @@ LBNN_INLINE int32_t lbnn_int_room(int32_t any)
     return lbnn_int_larger(28 - lbnn_int_bits(LBNN_AS(uint32_t, any)), 0);
 }
 
+/* x 2^k of one of the sums whose room k is. */
+LBNN_INLINE int32_t lbnn_int_filled(int32_t x, int32_t k)
+{
+    return x << k;
+}
+
 /* B = sum(beta^2 (E^2 + V)), each product moved right by `fold`; 2 more for each, to make up for what is rounded down.
  * Without a variance the sigmas are whatever there is, moved right until nothing is left. */
-LBNN_KERNEL void lbnn_int_shared(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
-                                 const lbnn_int_scale *from, lbnn_int_spread *spread)
+LBNN_INT_FAST void lbnn_int_shared(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+                                   const lbnn_int_scale *from, lbnn_int_spread *spread)
 {
     const uint16_t *const beta = layer->columns;
     const int32_t top = lbnn_int_larger(from->mean, from->var);
@@ -139,12 +146,12 @@ LBNN_KERNEL void lbnn_int_shared(const lbnn_int_layer *layer, const int32_t *mea
     }
     const int32_t lift = lbnn_int_room(sum);
     spread->sums = 0;
-    spread->shared = top == LBNN_INT_NONE ? 0 : sum << lift;
+    spread->shared = top == LBNN_INT_NONE ? 0 : lbnn_int_filled(sum, lift);
     spread->exponent = 2 * (top + layer->column_exponent) + layer->fold - lift;
 }
 
 /* 1 + sum(((u p + 128) >> 8)^2) of every row, two at a time; returns the bits of all sums. */
-LBNN_INLINE int32_t lbnn_int_free_sums(const lbnn_int_layer *layer, const int32_t *p, int32_t *sums)
+LBNN_INT_FAST int32_t lbnn_int_free_sums(const lbnn_int_layer *layer, const int32_t *p, int32_t *sums)
 {
     const int n = layer->in_len;
     const uint8_t *u = layer->free;
@@ -154,12 +161,13 @@ LBNN_INLINE int32_t lbnn_int_free_sums(const lbnn_int_layer *layer, const int32_
         const uint8_t *next = rows > 1 ? u + n : u; /* the last row alone is added up twice */
         int32_t even = 1, odd = 1, half = 128;
         LBNN_HOLD(half);
-        for (const int32_t *q = p; q < end; q++) {
+        const int32_t *q = p;
+        do {
             int32_t t = (*u++ * *q + half) >> 8;
             even += t * t;
-            t = (*next++ * *q + half) >> 8;
+            t = (*next++ * *q++ + half) >> 8;
             odd += t * t;
-        }
+        } while (q < end);
         any |= even | odd;
         *sums++ = even;
         if (rows > 1) {
@@ -171,8 +179,8 @@ LBNN_INLINE int32_t lbnn_int_free_sums(const lbnn_int_layer *layer, const int32_
 
 /* For each input p = c sqrt(E^2 + V), to nearest but at least 1, then the sums; the exponent is that of ((u p) >> 8)^2. `p` has room for
  * the inputs, and for the outputs behind them. */
-LBNN_KERNEL void lbnn_int_moments(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
-                                  const lbnn_int_scale *from, int32_t *p, lbnn_int_spread *spread)
+LBNN_INT_SMALL void lbnn_int_moments(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+                                     const lbnn_int_scale *from, int32_t *p, lbnn_int_spread *spread)
 {
     const int32_t square = 2 * from->mean + 2;
     const int32_t var = 2 * from->var;
@@ -180,26 +188,27 @@ LBNN_KERNEL void lbnn_int_moments(const lbnn_int_layer *layer, const int32_t *me
     const int32_t by_square = lbnn_int_apart(top, square);
     const int32_t by_var = lbnn_int_apart(top, var);
     const int known = from->var == LBNN_INT_NONE;
+    const int n = layer->in_len;
     int32_t most = 0;
-    for (int i = 0; i < layer->in_len; i++) {
-        const int32_t e = lbnn_int_get(mean, i);
-        const int32_t s = known ? 0 : lbnn_int_get(sigma, i);
-        p[i] = lbnn_int_up_twice(e * e, 2, by_square) + lbnn_int_up(s * s, by_var);
-        most = lbnn_int_larger(most, p[i]);
+    for (int i = 0; i < n; i++) {
+        const int32_t e = lbnn_int_at(mean, i);
+        const int32_t s = lbnn_int_at(sigma, i);
+        p[i] = lbnn_int_up_twice(e * e, 2, by_square) + (known ? 0 : lbnn_int_up(s * s, by_var));
+        most |= p[i];
     }
     const int32_t lift = lbnn_int_lift(most);
-    for (int i = 0; i < layer->in_len; i++) {
+    for (int i = 0; i < n; i++) {
         if (p[i]) {
-            const lbnn_int_root r = lbnn_int_sqrt(p[i] << lift);
+            const lbnn_int_root r = lbnn_int_sqrt(lbnn_int_lifted(p[i], lift));
             const uint32_t product = LBNN_AS(uint32_t, r.sigma) * layer->columns[i];
             const int32_t drop = lbnn_int_smaller(31 - layer->free_bits + r.half, 31);
             p[i] = lbnn_int_larger(lbnn_int_near(LBNN_AS(int32_t, product), drop), 1);
         }
     }
-    int32_t *const sums = p + layer->in_len;
+    int32_t *const sums = p + n;
     const int32_t left = lbnn_int_room(lbnn_int_free_sums(layer, p, sums));
-    for (int n = 0; n < layer->out_len; n++) {
-        sums[n] <<= left;
+    for (int row = 0; row < layer->out_len; row++) {
+        sums[row] = lbnn_int_filled(sums[row], left);
     }
     const int32_t root = ((top - lift) >> 1) + layer->column_exponent + 15 - layer->free_bits;
     spread->sums = most ? sums : 0;
@@ -208,8 +217,9 @@ LBNN_KERNEL void lbnn_int_moments(const lbnn_int_layer *layer, const int32_t *me
 }
 
 /* The results of a layer, in place of its sums, of whose squares `any` has the bits. */
-LBNN_KERNEL void lbnn_int_results(const lbnn_int_layer *layer, const lbnn_int_scale *from, const lbnn_int_spread *spread,
-                                  int32_t *out, int32_t *var, lbnn_int_scale *to, int bits, int32_t any)
+LBNN_INT_SMALL void lbnn_int_results(const lbnn_int_layer *layer, const lbnn_int_scale *from,
+                                     const lbnn_int_spread *spread, int32_t *out, int32_t *var, lbnn_int_scale *to,
+                                     int bits, int32_t any)
 {
     const int step = spread->sums ? 1 : 0;
     const int32_t *shared = spread->sums ? spread->sums : &spread->shared;
@@ -221,7 +231,7 @@ LBNN_KERNEL void lbnn_int_results(const lbnn_int_layer *layer, const lbnn_int_sc
     const int32_t *const end = out + layer->out_len;
     int32_t largest = 0, widest = 0;
     for (; out < end; out++, var++, row += LBNN_INT_ROW, shared += step) {
-        const lbnn_int_result r = lbnn_int_finish(row, &moves, *out, *var << lift, *shared);
+        const lbnn_int_result r = lbnn_int_finish(row, &moves, *out, lbnn_int_filled(*var, lift), *shared);
         *out = r.mean;
         *var = r.var;
         largest = lbnn_int_larger(largest, lbnn_int_size(r.mean));
@@ -234,7 +244,7 @@ LBNN_KERNEL void lbnn_int_results(const lbnn_int_layer *layer, const lbnn_int_sc
 /* ---- means of 8 bits ----------------------------------------------------------------------------- */
 
 /* sum(e w) and, where the input has sigmas, 1 + sum(((s w) >> 8)^2) of the last of an odd number of rows. */
-LBNN_KERNEL int32_t lbnn_int8_row(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words, int32_t *out)
+LBNN_INT_SMALL int32_t lbnn_int8_row(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words, int32_t *out)
 {
     int32_t sum = 0, spread = sigma ? 1 : 0;
     for (int k = 0; k < words; k++) {
@@ -249,37 +259,35 @@ LBNN_KERNEL int32_t lbnn_int8_row(const int8_t *w, const int32_t *mean, const in
     return spread;
 }
 
-/* Two rows, of which four weights stand in a word. */
+/* The same of a pair of rows, of which four weights stand in a word; returns the bits of both sums of squares. */
 #if defined(LBNN_INT_HELIUM)
-LBNN_INLINE void lbnn_int8_mean_pair(const int8_t *w, const int32_t *mean, int words, int32_t *out)
-{
-    int32_t even = 0, odd = 0;
-    for (int left = words; left > 0; left -= 4, w += 16, mean += 4) {
-        const int8x16_t both = vldrbq_z_s8(w, vctp8q(LBNN_AS(uint32_t, 4 * left)));
-        const int16x8_t e = vreinterpretq_s16_s32(vldrwq_z_s32(mean, vctp32q(LBNN_AS(uint32_t, left))));
-        even = vmladavaq_s16(even, vmovlbq_s8(both), e);
-        odd = vmladavaq_s16(odd, vmovltq_s8(both), e);
-    }
-    out[0] = even;
-    out[1] = odd;
-}
-
 /* (s w) >> 8 is the upper half of s (w 2^8). */
 LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
                                    int32_t *out, int32_t *var)
 {
-    int32_t even = 0, odd = 0, even_spread = 1, odd_spread = 1;
-    for (int left = words; left > 0; left -= 4, w += 16, mean += 4, sigma += 4) {
-        const mve_pred16_t some = vctp32q(LBNN_AS(uint32_t, left));
-        const int8x16_t both = vldrbq_z_s8(w, vctp8q(LBNN_AS(uint32_t, 4 * left)));
-        const int16x8_t x = vmovlbq_s8(both), y = vmovltq_s8(both);
-        const int16x8_t e = vreinterpretq_s16_s32(vldrwq_z_s32(mean, some));
-        const int16x8_t s = vreinterpretq_s16_s32(vldrwq_z_s32(sigma, some));
-        const int16x8_t t = vmulhq_s16(s, vshlq_n_s16(x, 8)), u = vmulhq_s16(s, vshlq_n_s16(y, 8));
-        even = vmladavaq_s16(even, x, e);
-        odd = vmladavaq_s16(odd, y, e);
-        even_spread = vmladavaq_s16(even_spread, t, t);
-        odd_spread = vmladavaq_s16(odd_spread, u, u);
+    int32_t even = 0, odd = 0, even_spread = 0, odd_spread = 0;
+    if (sigma) {
+        even_spread = 1;
+        odd_spread = 1;
+        for (int left = words; left > 0; left -= 4, w += 16, mean += 4, sigma += 4) {
+            const mve_pred16_t some = vctp32q(LBNN_AS(uint32_t, left));
+            const int8x16_t both = vldrbq_z_s8(w, vctp8q(LBNN_AS(uint32_t, 4 * left)));
+            const int16x8_t x = vmovlbq_s8(both), y = vmovltq_s8(both);
+            const int16x8_t e = vreinterpretq_s16_s32(vldrwq_z_s32(mean, some));
+            const int16x8_t s = vreinterpretq_s16_s32(vldrwq_z_s32(sigma, some));
+            const int16x8_t t = vmulhq_s16(s, vshlq_n_s16(x, 8)), u = vmulhq_s16(s, vshlq_n_s16(y, 8));
+            even = vmladavaq_s16(even, x, e);
+            odd = vmladavaq_s16(odd, y, e);
+            even_spread = vmladavaq_s16(even_spread, t, t);
+            odd_spread = vmladavaq_s16(odd_spread, u, u);
+        }
+    } else {
+        for (int left = words; left > 0; left -= 4, w += 16, mean += 4) {
+            const int8x16_t both = vldrbq_z_s8(w, vctp8q(LBNN_AS(uint32_t, 4 * left)));
+            const int16x8_t e = vreinterpretq_s16_s32(vldrwq_z_s32(mean, vctp32q(LBNN_AS(uint32_t, left))));
+            even = vmladavaq_s16(even, vmovlbq_s8(both), e);
+            odd = vmladavaq_s16(odd, vmovltq_s8(both), e);
+        }
     }
     out[0] = even;
     out[1] = odd;
@@ -287,119 +295,84 @@ LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const i
     var[1] = odd_spread;
     return even_spread | odd_spread;
 }
-#elif defined(LBNN_INT_DSP)
-/* Weights of the even and of the odd row, and the squares of (s w) >> 8 of both inputs. */
-LBNN_INLINE uint32_t lbnn_int8_four(const int8_t *w)
-{
-    uint32_t four;
-    LBNN_MEMCPY(&four, w, sizeof four);
-    return four;
-}
-
-LBNN_INLINE int32_t lbnn_int8_odd(uint32_t four)
-{
-    int32_t odd;
-    __asm__("sxtb16 %0, %1, ror #8" : "=r"(odd) : "r"(four));
-    return odd;
-}
-
-LBNN_INLINE void lbnn_int8_mean_pair(const int8_t *w, const int32_t *mean, int words, int32_t *out)
-{
-    int32_t even = 0, odd = 0;
-    for (const int32_t *const end = mean + words; mean < end; mean++, w += 4) {
-        const uint32_t four = lbnn_int8_four(w);
-        even = __smlad(__sxtb16(four), *mean, even);
-        odd = __smlad(lbnn_int8_odd(four), *mean, odd);
-    }
-    out[0] = even;
-    out[1] = odd;
-}
-
-LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
-                                   int32_t *out, int32_t *var)
-{
-    int32_t even = 0, odd = 0, even_spread = 1, odd_spread = 1;
-    int32_t four, e, s, x;
-    for (const int32_t *const end = mean + words; mean < end;) {
-        /* The lower halves of s and of a row's weights give (s w) >> 8, the upper ones s w. */
-        __asm__("ldr %[four], [%[w]], #4\n\t"
-                "ldr %[e], [%[mean]], #4\n\t"
-                "ldr %[s], [%[sigma]], #4\n\t"
-                "sxtb16 %[x], %[four]\n\t"
-                "sxtb16 %[four], %[four], ror #8\n\t"
-                "smlad %[even], %[x], %[e], %[even]\n\t"
-                "smlad %[odd], %[four], %[e], %[odd]\n\t"
-                "smulbb %[e], %[s], %[x]\n\t"
-                "smultt %[x], %[s], %[x]\n\t"
-                "asr %[e], %[e], #8\n\t"
-                "pkhbt %[e], %[e], %[x], lsl #8\n\t"
-                "smlad %[even_spread], %[e], %[e], %[even_spread]\n\t"
-                "smulbb %[e], %[s], %[four]\n\t"
-                "smultt %[x], %[s], %[four]\n\t"
-                "asr %[e], %[e], #8\n\t"
-                "pkhbt %[e], %[e], %[x], lsl #8\n\t"
-                "smlad %[odd_spread], %[e], %[e], %[odd_spread]"
-                : [w] "+r"(w), [mean] "+r"(mean), [sigma] "+r"(sigma), [even] "+r"(even), [odd] "+r"(odd),
-                  [even_spread] "+r"(even_spread), [odd_spread] "+r"(odd_spread),
-                  [four] "=&r"(four), [e] "=&r"(e), [s] "=&r"(s), [x] "=&r"(x)
-                :
-                : "memory");
-    }
-    out[0] = even;
-    out[1] = odd;
-    var[0] = even_spread;
-    var[1] = odd_spread;
-    return even_spread | odd_spread;
-}
-#elif defined(LBNN_INT_THUMB)
-/* Two inputs of one row and of the other. */
-LBNN_INLINE void lbnn_int8_mean_pair(const int8_t *w, const int32_t *mean, int words, int32_t *out)
-{
-    int32_t even = 0, odd = 0;
-    int32_t e, x;
-    for (const int32_t *const end = mean + words; mean < end;) {
-#define LBNN_INT_STEP                                                                              \
+#elif defined(LBNN_INT_DSP) || defined(LBNN_INT_THUMB)
+/* Two inputs of one row, and of the other. */
+#if defined(LBNN_INT_DSP)
+#define LBNN_INT_MEANS                                                                             \
+    "ldr %[x], [%[w]], #4\n\t"                                                                     \
+    "ldr %[e], [%[mean]], #4\n\t"                                                                  \
+    "sxtb16 %[s], %[x]\n\t"                                                                        \
+    "sxtb16 %[x], %[x], ror #8\n\t"                                                                \
+    "smlad %[even], %[s], %[e], %[even]\n\t"                                                       \
+    "smlad %[odd], %[x], %[e], %[odd]"
+/* The lower halves of s and of a row's weights give (s w) >> 8, the upper ones s w. */
+#define LBNN_INT_MOMENTS                                                                           \
+    "ldr %[t], [%[w]], #4\n\t"                                                                     \
+    "ldr %[e], [%[mean]], #4\n\t"                                                                  \
+    "ldr %[s], [%[sigma]], #4\n\t"                                                                 \
+    "sxtb16 %[x], %[t]\n\t"                                                                        \
+    "sxtb16 %[t], %[t], ror #8\n\t"                                                                \
+    "smlad %[even], %[x], %[e], %[even]\n\t"                                                       \
+    "smlad %[odd], %[t], %[e], %[odd]\n\t"                                                         \
+    "smulbb %[e], %[s], %[x]\n\t"                                                                  \
+    "smultt %[x], %[s], %[x]\n\t"                                                                  \
+    "asr %[e], %[e], #8\n\t"                                                                       \
+    "pkhbt %[e], %[e], %[x], lsl #8\n\t"                                                           \
+    "smlad %[even_spread], %[e], %[e], %[even_spread]\n\t"                                         \
+    "smulbb %[e], %[s], %[t]\n\t"                                                                  \
+    "smultt %[x], %[s], %[t]\n\t"                                                                  \
+    "asr %[e], %[e], #8\n\t"                                                                       \
+    "pkhbt %[e], %[e], %[x], lsl #8\n\t"                                                           \
+    "smlad %[odd_spread], %[e], %[e], %[odd_spread]"
+#else
+#define LBNN_INT_MEAN                                                                              \
     "ldrsh %[e], [%[mean]], #2\n\t"                                                                \
     "ldrsb %[x], [%[w]], #1\n\t"                                                                   \
+    "ldrsb %[s], [%[w]], #1\n\t"                                                                   \
     "mla %[even], %[x], %[e], %[even]\n\t"                                                         \
-    "ldrsb %[x], [%[w]], #1\n\t"                                                                   \
-    "mla %[odd], %[x], %[e], %[odd]\n\t"
-        __asm__(LBNN_INT_STEP LBNN_INT_STEP
-                : [w] "+r"(w), [mean] "+r"(mean), [even] "+r"(even), [odd] "+r"(odd), [e] "=&r"(e), [x] "=&r"(x)
-                :
-                : "memory");
-#undef LBNN_INT_STEP
-    }
-    out[0] = even;
-    out[1] = odd;
-}
-
-LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
-                                   int32_t *out, int32_t *var)
-{
-    int32_t even = 0, odd = 0, even_spread = 1, odd_spread = 1;
-    int32_t e, s, x;
-    for (const int32_t *const end = mean + words; mean < end;) {
-#define LBNN_INT_STEP                                                                              \
+    "mla %[odd], %[s], %[e], %[odd]\n\t"
+#define LBNN_INT_MEANS LBNN_INT_MEAN LBNN_INT_MEAN
+#define LBNN_INT_MOMENT                                                                            \
     "ldrsh %[e], [%[mean]], #2\n\t"                                                                \
     "ldrsh %[s], [%[sigma]], #2\n\t"                                                               \
     "ldrsb %[x], [%[w]], #1\n\t"                                                                   \
+    "ldrsb %[t], [%[w]], #1\n\t"                                                                   \
     "mla %[even], %[x], %[e], %[even]\n\t"                                                         \
+    "mla %[odd], %[t], %[e], %[odd]\n\t"                                                           \
     "mul %[x], %[x], %[s]\n\t"                                                                     \
+    "mul %[t], %[t], %[s]\n\t"                                                                     \
     "asr %[x], %[x], #8\n\t"                                                                       \
+    "asr %[t], %[t], #8\n\t"                                                                       \
     "mla %[even_spread], %[x], %[x], %[even_spread]\n\t"                                           \
-    "ldrsb %[x], [%[w]], #1\n\t"                                                                   \
-    "mla %[odd], %[x], %[e], %[odd]\n\t"                                                           \
-    "mul %[x], %[x], %[s]\n\t"                                                                     \
-    "asr %[x], %[x], #8\n\t"                                                                       \
-    "mla %[odd_spread], %[x], %[x], %[odd_spread]\n\t"
-        __asm__(LBNN_INT_STEP LBNN_INT_STEP
-                : [w] "+r"(w), [mean] "+r"(mean), [sigma] "+r"(sigma), [even] "+r"(even), [odd] "+r"(odd),
-                  [even_spread] "+r"(even_spread), [odd_spread] "+r"(odd_spread),
-                  [e] "=&r"(e), [s] "=&r"(s), [x] "=&r"(x)
-                :
-                : "memory");
-#undef LBNN_INT_STEP
+    "mla %[odd_spread], %[t], %[t], %[odd_spread]\n\t"
+#define LBNN_INT_MOMENTS LBNN_INT_MOMENT LBNN_INT_MOMENT
+#endif
+
+LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
+                                   int32_t *out, int32_t *var)
+{
+    int32_t even = 0, odd = 0, even_spread = 0, odd_spread = 0;
+    int32_t e, s, t, x;
+    const int32_t *const end = mean + words;
+    if (sigma) {
+        even_spread = 1;
+        odd_spread = 1;
+        do {
+            __asm__(LBNN_INT_MOMENTS
+                    : [w] "+r"(w), [mean] "+r"(mean), [sigma] "+r"(sigma), [even] "+r"(even), [odd] "+r"(odd),
+                      [even_spread] "+r"(even_spread), [odd_spread] "+r"(odd_spread),
+                      [e] "=&r"(e), [s] "=&r"(s), [t] "=&r"(t), [x] "=&r"(x)
+                    :
+                    : "memory");
+        } while (mean < end);
+    } else {
+        do {
+            __asm__(LBNN_INT_MEANS
+                    : [w] "+r"(w), [mean] "+r"(mean), [even] "+r"(even), [odd] "+r"(odd),
+                      [e] "=&r"(e), [s] "=&r"(s), [x] "=&r"(x)
+                    :
+                    : "memory");
+        } while (mean < end);
     }
     out[0] = even;
     out[1] = odd;
@@ -407,9 +380,68 @@ LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const i
     var[1] = odd_spread;
     return even_spread | odd_spread;
 }
+#elif defined(__ARM_ARCH_6M__) && defined(__ARMEL__) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+/* An input and the weights of both rows stand at the same distance from their ends: one negative index is enough for
+ * three arrays. Sums are in high registers, which can be added to; so is e, for the second row. */
+#define LBNN_INT_PRODUCTS(sum, spread)                                                             \
+    "ldrsb %[x], [%[w], %[i]]\n\t"                                                                 \
+    "muls %[t], %[x], %[t]\n\t"                                                                   \
+    "add %[" sum "], %[t]\n\t"                                                                    \
+    "muls %[x], %[s], %[x]\n\t"                                                                   \
+    "asrs %[x], %[x], #8\n\t"                                                                     \
+    "muls %[x], %[x], %[x]\n\t"                                                                   \
+    "add %[" spread "], %[x]\n\t"                                                                 \
+    "adds %[i], #1\n\t"
+
+LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
+                                   int32_t *out, int32_t *var)
+{
+    int32_t even = 0, odd = 0, even_spread = 0, odd_spread = 0;
+    int32_t i = -4 * words, e, s, t, x;
+    mean += words;
+    w += 4 * words;
+    if (sigma) {
+        even_spread = 1;
+        odd_spread = 1;
+        sigma += words;
+        __asm__(".syntax unified\n1:\n\t"
+                "ldrsh %[t], [%[mean], %[i]]\n\t"
+                "mov %[e], %[t]\n\t"
+                "ldrsh %[s], [%[sigma], %[i]]\n\t"
+                LBNN_INT_PRODUCTS("even", "even_spread")
+                "mov %[t], %[e]\n\t"
+                LBNN_INT_PRODUCTS("odd", "odd_spread")
+                "bne 1b"
+                : [i] "+l"(i), [even] "+h"(even), [odd] "+h"(odd), [even_spread] "+h"(even_spread),
+                  [odd_spread] "+h"(odd_spread), [e] "=&h"(e), [s] "=&l"(s), [t] "=&l"(t), [x] "=&l"(x)
+                : [w] "l"(w), [mean] "l"(mean), [sigma] "l"(sigma)
+                : "cc", "memory");
+    } else {
+        __asm__(".syntax unified\n1:\n\t"
+                "ldrsh %[t], [%[mean], %[i]]\n\t"
+                "ldrsb %[x], [%[w], %[i]]\n\t"
+                "muls %[x], %[t], %[x]\n\t"
+                "add %[even], %[x]\n\t"
+                "adds %[i], #1\n\t"
+                "ldrsb %[x], [%[w], %[i]]\n\t"
+                "muls %[x], %[t], %[x]\n\t"
+                "add %[odd], %[x]\n\t"
+                "adds %[i], #1\n\t"
+                "bne 1b"
+                : [i] "+l"(i), [even] "+r"(even), [odd] "+r"(odd), [t] "=&l"(t), [x] "=&l"(x)
+                : [w] "l"(w), [mean] "l"(mean)
+                : "cc", "memory");
+    }
+    out[0] = even;
+    out[1] = odd;
+    var[0] = even_spread;
+    var[1] = odd_spread;
+    return even_spread | odd_spread;
+}
+#undef LBNN_INT_PRODUCTS
 #else
-/* The same of one row of a pair. */
-LBNN_KERNEL int32_t lbnn_int8_half(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words, int32_t *out)
+/* One row of the pair. */
+LBNN_INT_FAST int32_t lbnn_int8_half(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words, int32_t *out)
 {
     int32_t sum = 0, spread = 0;
     if (sigma) {
@@ -428,12 +460,6 @@ LBNN_KERNEL int32_t lbnn_int8_half(const int8_t *w, const int32_t *mean, const i
     return spread;
 }
 
-LBNN_INLINE void lbnn_int8_mean_pair(const int8_t *w, const int32_t *mean, int words, int32_t *out)
-{
-    (void)lbnn_int8_half(w, mean, 0, words, out);
-    (void)lbnn_int8_half(w + 1, mean, 0, words, out + 1);
-}
-
 LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
                                    int32_t *out, int32_t *var)
 {
@@ -443,36 +469,25 @@ LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const i
 }
 #endif
 
-/* The same of all rows, of which weights `first` to `first + words` meet the inputs, in words of two; a row has `whole`.
- * Gives the bits of all squares. */
-LBNN_KERNEL int32_t lbnn_int8_sums(const int8_t *w, int rows, int whole, int first, int words, const int32_t *mean,
-                                   const int32_t *sigma, int32_t *sum, int32_t *square)
-{
-    int32_t any = 0;
-    int n = rows;
-    for (; n > 1; n -= 2, sum += 2, square += 2, w += 4 * whole) {
-        if (sigma) {
-            any |= lbnn_int8_pair(w + 4 * first, mean, sigma, words, sum, square);
-        } else {
-            lbnn_int8_mean_pair(w + 4 * first, mean, words, sum);
-            square[0] = 0;
-            square[1] = 0;
-        }
-    }
-    if (n) {
-        *square = lbnn_int8_row(w + 2 * first, mean, sigma, words, sum);
-        any |= *square;
-    }
-    return any;
-}
-
-LBNN_KERNEL void lbnn_int8_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
-                                  const lbnn_int_scale *from, const lbnn_int_spread *spread,
-                                  int32_t *out, int32_t *var, lbnn_int_scale *to)
+LBNN_INT_FAST void lbnn_int8_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+                                    const lbnn_int_scale *from, const lbnn_int_spread *spread,
+                                    int32_t *out, int32_t *var, lbnn_int_scale *to)
 {
     const int words = (layer->in_len + 1) >> 1;
+    const int rows = layer->out_len;
     const int32_t *const given = from->var == LBNN_INT_NONE ? 0 : sigma;
-    const int32_t any = lbnn_int8_sums(layer->weight8, layer->out_len, words, 0, words, mean, given, out, var);
+    const int8_t *w = layer->weight8;
+    int32_t any = 0;
+    int n = 0;
+    for (; n + 1 < rows; n += 2) {
+        any |= lbnn_int8_pair(w, mean, given, words, out + n, var + n);
+        w += 4 * words;
+        LBNN_HOLD(w);
+    }
+    if (n < rows) {
+        var[n] = lbnn_int8_row(w, mean, given, words, out + n);
+        any |= var[n];
+    }
     lbnn_int_results(layer, from, spread, out, var, to, 8, any);
 }
 
@@ -494,26 +509,18 @@ LBNN_INLINE int32_t lbnn_int16_row(const int16_t *w, const int32_t *mean, const 
     return spread;
 }
 
-/* The same of all rows, as lbnn_int8_sums does it. */
-LBNN_KERNEL int32_t lbnn_int16_sums(const int16_t *w, int rows, int whole, int first, int words, const int32_t *mean,
-                                    const int32_t *sigma, int32_t *sum, int32_t *square)
-{
-    int32_t any = 0;
-    w += 2 * first;
-    for (int n = 0; n < rows; n++, w += 2 * whole) {
-        square[n] = sigma ? lbnn_int16_row(w, mean, sigma, words, sum + n) : lbnn_int16_row(w, mean, 0, words, sum + n);
-        any |= square[n];
-    }
-    return any;
-}
-
-LBNN_KERNEL void lbnn_int16_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
-                                   const lbnn_int_scale *from, const lbnn_int_spread *spread,
-                                   int32_t *out, int32_t *var, lbnn_int_scale *to)
+LBNN_INT_FAST void lbnn_int16_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+                                     const lbnn_int_scale *from, const lbnn_int_spread *spread,
+                                     int32_t *out, int32_t *var, lbnn_int_scale *to)
 {
     const int words = (layer->in_len + 1) >> 1;
-    const int32_t *const given = from->var == LBNN_INT_NONE ? 0 : sigma;
-    const int32_t any = lbnn_int16_sums(layer->weight16, layer->out_len, words, 0, words, mean, given, out, var);
+    const int known = from->var == LBNN_INT_NONE;
+    const int16_t *w = layer->weight16;
+    int32_t any = 0;
+    for (int n = 0; n < layer->out_len; n++, w += 2 * words) {
+        var[n] = known ? lbnn_int16_row(w, mean, 0, words, out + n) : lbnn_int16_row(w, mean, sigma, words, out + n);
+        any |= var[n];
+    }
     lbnn_int_results(layer, from, spread, out, var, to, 12, any);
 }
 

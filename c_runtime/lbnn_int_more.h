@@ -11,7 +11,7 @@
 #include "lbnn_int_linear.h"
 
 /* E' = s E + t, V' = s^2 V; the rows are those of a layer. May work in place. */
-LBNN_KERNEL void lbnn_int_affine(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *var,
+LBNN_INT_SMALL void lbnn_int_affine(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *var,
                                  const lbnn_int_scale *from, int32_t *out, int32_t *out_var, lbnn_int_scale *to)
 {
     const int32_t scale = layer->scale_exponent;
@@ -20,7 +20,8 @@ LBNN_KERNEL void lbnn_int_affine(const lbnn_int_layer *layer, const int32_t *mea
     lbnn_int_look(to);
     for (int i = 0; i < layer->out_len; i++) {
         const uint16_t *row = layer->rows + LBNN_INT_ROW * i;
-        const lbnn_int_result r = lbnn_int_finish(row, &moves, row[4] >> 15 ? -(mean[i] >> 1) : mean[i] >> 1, lbnn_int_up(var[i], 2), 0);
+        const int32_t half = mean[i] >> 1;
+        const lbnn_int_result r = lbnn_int_finish(row, &moves, row[4] >> 15 ? -half : half, lbnn_int_up(var[i], 2), 0);
         out[i] = r.mean;
         out_var[i] = r.var;
         lbnn_int_look_at(to, r.mean, r.var);
@@ -28,7 +29,7 @@ LBNN_KERNEL void lbnn_int_affine(const lbnn_int_layer *layer, const int32_t *mea
 }
 
 /* Means and variances add; a known value has sigma null. May work in place of either: from the last to the first. */
-LBNN_KERNEL void lbnn_int_add(const int32_t *a, const int32_t *a_sigma, const lbnn_int_scale *a_scale,
+LBNN_INT_SMALL void lbnn_int_add(const int32_t *a, const int32_t *a_sigma, const lbnn_int_scale *a_scale,
                               const int32_t *b, const int32_t *b_sigma, const lbnn_int_scale *b_scale,
                               int32_t *mean, int32_t *var, lbnn_int_scale *to, int n)
 {
@@ -49,7 +50,7 @@ LBNN_KERNEL void lbnn_int_add(const int32_t *a, const int32_t *a_sigma, const lb
 }
 
 /* The larger exponents, of a value that is joined of parts; `first` begins anew. */
-LBNN_KERNEL void lbnn_int_join_scale(const lbnn_int_scale *from, lbnn_int_scale *to, int first)
+LBNN_INT_SMALL void lbnn_int_join_scale(const lbnn_int_scale *from, lbnn_int_scale *to, int first)
 {
     to->mean = first ? from->mean : lbnn_int_larger(to->mean, from->mean);
     to->var = first ? from->var : lbnn_int_larger(to->var, from->var);
@@ -63,7 +64,7 @@ LBNN_INLINE void lbnn_int_replace(int32_t *words, int i, int n, int32_t x)
 }
 
 /* A part into its place of a joined value, whose exponents are known: `count` runs of `length`, `step` apart. */
-LBNN_KERNEL void lbnn_int_join(const int32_t *mean, const int32_t *sigma, const lbnn_int_scale *from,
+LBNN_INT_SMALL void lbnn_int_join(const int32_t *mean, const int32_t *sigma, const lbnn_int_scale *from,
                                int32_t *out, int32_t *out_sigma, const lbnn_int_scale *to,
                                int count, int length, int step, int ahead)
 {
@@ -98,7 +99,7 @@ LBNN_INLINE int32_t lbnn_int_soft_at(const uint16_t *table, int32_t x)
 
 /* log(1 + e^x) of x = mean 2^exponent as a mantissa of 29 bits; *own is its exponent.
  * log(1 + e^x) = max(x, 0) + u R(u), u = e^-|x| = 2^-q 2^-f, R(u) = log(1+u)/u. */
-LBNN_KERNEL int32_t lbnn_int_softplus(int32_t mean, int32_t exponent, int32_t *own)
+LBNN_INT_SMALL int32_t lbnn_int_softplus(int32_t mean, int32_t exponent, int32_t *own)
 {
     const int32_t most = 0x3fffffff;
     const int32_t size = lbnn_int_abs(mean);
@@ -126,7 +127,7 @@ LBNN_KERNEL int32_t lbnn_int_softplus(int32_t mean, int32_t exponent, int32_t *o
 }
 
 /* E' = E of the first n, V' = their V + softplus(E of the n behind them). May work in place. */
-LBNN_KERNEL void lbnn_int_variance_head(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
+LBNN_INT_SMALL void lbnn_int_variance_head(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
                                         int32_t *out, int32_t *out_var, lbnn_int_scale *to, int n)
 {
     const int32_t exponent = from->mean;

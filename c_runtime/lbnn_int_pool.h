@@ -42,21 +42,24 @@ typedef struct {
     int correlated;
 } lbnn_int_taps;
 
-/* Adds the pixel at `place` to sums: its means moved right, and its sigmas or variances. */
-LBNN_INLINE void lbnn_int_pool_tap(const lbnn_int_taps *taps, int place, int32_t by, int32_t widely, int channels,
+/* Adds the pixel at `place` to sums: its means, and its sigmas or variances, moved right; sigmas and variances less one,
+ * for the sums begin with their number. */
+LBNN_INLINE void lbnn_int_pool_tap(const lbnn_int_taps *taps, int place, int32_t by, int32_t widely, int n,
                                    int32_t *sum, int32_t *spread)
 {
-    const int32_t left = 15 - taps->room, spare = taps->room & ~1;
-    const int32_t move = lbnn_int_smaller(taps->correlated ? widely : 2 * widely, 31);
-    for (int i = place; i < place + channels; i++) {
-        const int32_t s = lbnn_int_at(taps->sigma, i);
-        *sum++ += (lbnn_int_at(taps->mean, i) * (1 << left)) >> by;
-        *spread++ += taps->correlated ? lbnn_int_up(s, move) : lbnn_int_up_twice(s * s, spare, move);
+    const int32_t *const mean = taps->mean, *const sigma = taps->sigma;
+    const uint32_t one = 1u << (15 - taps->room);
+    const int correlated = taps->correlated;
+    const int32_t move = lbnn_int_smaller(correlated ? widely : (taps->room & ~1) + lbnn_int_smaller(2 * widely, 31), 31);
+    for (const int end = place + n; place < end; place++) {
+        const int32_t s = lbnn_int_at(sigma, place);
+        *sum++ += LBNN_AS(int32_t, LBNN_AS(uint32_t, lbnn_int_at(mean, place)) * one) >> by;
+        *spread++ += ((correlated ? s : s * s) - 1) >> move;
     }
 }
 
 /* The wide results of a window whose sums are times 1/n = m 2^(-15 - step). */
-LBNN_KERNEL void lbnn_int_pool_window(const lbnn_int_taps *taps, uint32_t m, int32_t step, int channels,
+LBNN_INT_FAST void lbnn_int_pool_window(const lbnn_int_taps *taps, uint32_t m, int32_t step, int channels,
                                       int32_t *out, int32_t *var, lbnn_int_scale *to)
 {
     int32_t top = -32768, wide = -32768;
@@ -67,7 +70,7 @@ LBNN_KERNEL void lbnn_int_pool_window(const lbnn_int_taps *taps, uint32_t m, int
     }
     for (int i = 0; i < channels; i++) {
         out[i] = 0;
-        var[i] = 0;
+        var[i] = taps->count;
     }
     for (int k = 0; k < taps->count; k++) {
         const int32_t own = taps->exponents[k * taps->exponent_step];
@@ -97,7 +100,7 @@ LBNN_INLINE int32_t lbnn_int_counted(int32_t start, int32_t kernel, int32_t size
 }
 
 /* `work` has 2 words a channel, a word for each tap and each pixel of the result, and 2 half words a channel behind. */
-LBNN_KERNEL void lbnn_int_pool(const lbnn_int_pool_shape *shape, const int32_t *mean, const int32_t *sigma,
+LBNN_INT_SMALL void lbnn_int_pool(const lbnn_int_pool_shape *shape, const int32_t *mean, const int32_t *sigma,
                                const lbnn_int_scale *from, int32_t *out, int32_t *out_sigma, lbnn_int_scale *to,
                                int32_t *work)
 {

@@ -19,7 +19,7 @@ from lbnn.graph.ints.maps import (
     stored_exponents,
 )
 from lbnn.graph.ints.others import int_add
-from lbnn.graph.ints.quantise import PART_LIMIT, SUM_LIMIT, LinearInts, Rows
+from lbnn.graph.ints.quantise import PART_LIMIT, SHARED_MORE, SUM_LIMIT, LinearInts, Rows
 from lbnn.graph.ints.quantise_conv import ConvInts
 from lbnn.graph.ints.values import Narrow, Wide
 
@@ -78,10 +78,20 @@ def _weight_spread(x: Narrow, conv: ConvInts, exponents: tuple[Whole, Whole]) ->
         return _free_spread(x, conv)
     sums = []
     for group in range(conv.groups):
-        part = replace(layer, columns=conv.columns_of(group))
-        total, exponent = kernels.shared_sum(_patch(x, conv, group, exponents), part)
+        total, exponent = _shared_sum(_patch(x, conv, group, exponents), layer, conv.columns_of(group))
         sums.append(np.repeat(total, 1 if conv.groups == 1 else conv.outputs, axis=1))
     return np.concatenate(sums, axis=1), exponent
+
+
+def _shared_sum(x: Narrow, layer: LinearInts, squares: Whole) -> tuple[Whole, Whole]:
+    """B = sum of beta^2 (E^2 + V); 2 more for each input make up for what is rounded down."""
+    top = np.maximum(x.mean_exponent, x.sigma_exponent)
+    parts = ((x.mean, x.mean_exponent), (x.sigma, x.sigma_exponent))
+    square = held(sum(down(part * part, apart(2 * top, 2 * exponent)[:, None]) for part, exponent in parts))
+    if squares.size:
+        square = scale(square, squares)
+    total = held(down(square, layer.fold).sum(1) + SHARED_MORE * square.shape[1])
+    return np.where(top == NONE, 0, total)[:, None], 2 * top + layer.column_exponent + layer.fold
 
 
 def _free_spread(x: Narrow, conv: ConvInts) -> tuple[Whole, Whole]:

@@ -217,8 +217,9 @@ def shared_bound(layer: LinearInts) -> int:
     largest = (1 << 2 * layer.mean_bits) + (1 << 2 * layer.sigma_bits)
     each = np.full((1, layer.weight.shape[1]), largest, np.int64)
     if layer.form == "factors" and layer.columns.size:
-        columns = layer.columns.reshape(-1, layer.weight.shape[1])
-        each = ((each * columns >> 16) * columns) >> 16
+        each = ((each * layer.columns >> 16) * layer.columns) >> 16
+    if layer.form == "squares":
+        each = each * layer.columns.reshape(-1, layer.weight.shape[1]) >> 16
     return int(((each >> layer.fold) + SHARED_MORE).sum(axis=1).max())
 
 

@@ -34,7 +34,8 @@ Spread = tuple[str, Array, Whole, int, Whole]
 class ConvInts:
     """Weights [outputs, taps channels of a group] and rows of `layer`; where windows lie; groups of channels.
 
-    Columns are those of each group's inputs where variances are factors, and of the map's channels where they are free.
+    Columns are those of each group's inputs where variances are factors, squared (form "squares"), and of the map's
+    channels where they are free.
     """
 
     layer: LinearInts
@@ -129,8 +130,8 @@ def _variances(var: Array, groups: int, inputs: int) -> Spread:
     if found is None:
         return _free(var, groups, inputs)
     rows, columns = found
-    mantissas, exponent = common(np.sqrt(columns))
-    return "factors", rows, mantissas, exponent, none
+    mantissas, exponent = common(columns)
+    return "squares", rows, mantissas, exponent, none
 
 
 def _factors(var: Array, groups: int) -> tuple[Array, Array] | None:

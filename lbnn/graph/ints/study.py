@@ -101,7 +101,8 @@ def study(graph: Graph, mean_bits: int) -> Study:
 def output_units(graph: Graph) -> Whole:
     """A power of two for each output, about the size of what leads to it: outputs may differ by any factor.
 
-    Zeros where the output is not of a layer that has numbers of its own for each element, or is read by others too.
+    Zeros where they do not differ, and where the output is not of a layer that has numbers of its own for each element,
+    or is read by others too.
     """
     node, size = graph.by_name.get(graph.output), prod(graph.values[graph.output].shape)
     vector = len(graph.values[graph.output].shape) == 1
@@ -109,11 +110,11 @@ def output_units(graph: Graph) -> Whole:
         return np.zeros(size, np.int64)
     if node.op == "affine":
         sizes: Whole = np.frexp(np.abs(elementwise(node, graph)[0]))[1].astype(np.int64)
-        return sizes
+        return sizes if np.ptp(sizes) else np.zeros(size, np.int64)
     weight: Any = node.params["weight"]
     largest = np.maximum(np.abs(weight.mean), np.sqrt(weight.var)).max(axis=1)
     found: Whole = np.where(largest > 0, np.frexp(largest)[1], 0).astype(np.int64)
-    return found
+    return found if np.ptp(found) else np.zeros(size, np.int64)
 
 
 def in_units(node: Node, graph: Graph, units: Whole) -> Node:
