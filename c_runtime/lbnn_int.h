@@ -29,13 +29,13 @@
 #define LBNN_INT_SATURATES 1
 #endif
 
-/* A kernel that is compiled for size: it runs once for each value, not for each weight. */
+/* Kernels compiled for size, since they run once for each value, and those that run for each weight. */
 #if defined(__GNUC__) || defined(__clang__)
-#define LBNN_INT_SMALL LBNN_KERNEL __attribute__((cold))
-#define LBNN_INT_FAST LBNN_KERNEL __attribute__((hot))
+#define LBNN_SMALL __attribute__((cold))
+#define LBNN_FAST __attribute__((hot))
 #else
-#define LBNN_INT_SMALL LBNN_KERNEL
-#define LBNN_INT_FAST LBNN_KERNEL
+#define LBNN_SMALL
+#define LBNN_FAST
 #endif
 
 /* The exponent of a tensor of zeros. */
@@ -152,7 +152,8 @@ LBNN_INLINE int32_t lbnn_int_times_under(int32_t x, uint32_t m)
 #if defined(__ARM_ARCH_6M__)
     return lbnn_int_times_up(x, m) - 1;
 #else
-    return LBNN_AS(int32_t, (LBNN_AS(uint64_t, LBNN_AS(uint32_t, x)) * (m << 16) - 1u) >> 32);
+    const uint64_t product = LBNN_AS(uint64_t, LBNN_AS(uint32_t, x)) * (m << 16);
+    return LBNN_AS(int32_t, (LBNN_AS(int64_t, product) - 1) >> 32);
 #endif
 }
 
@@ -214,7 +215,7 @@ LBNN_INLINE void lbnn_int_put(int32_t *words, int i, int32_t x)
 }
 
 /* The same in any order, beside what stands in the other half. */
-#if defined(__GNUC__) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && !defined(__FRAMAC__)
+#if defined(__GNUC__) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 typedef int16_t __attribute__((may_alias)) lbnn_int_half; /* half of a word of memory */
 
 LBNN_INLINE void lbnn_int_set(int32_t *words, int i, int32_t x)
@@ -239,9 +240,28 @@ LBNN_INLINE int32_t lbnn_int_at(const int32_t *words, int i)
 }
 #endif
 
+/* The lower and the upper mantissa of a word in memory; a prover that sees bytes apart is shown those. */
+LBNN_INLINE int32_t lbnn_int_lower(const int32_t *word)
+{
+#if defined(__FRAMAC__)
+    return lbnn_int_at(word, 0);
+#else
+    return lbnn_int_first(*word);
+#endif
+}
+
+LBNN_INLINE int32_t lbnn_int_upper(const int32_t *word)
+{
+#if defined(__FRAMAC__)
+    return lbnn_int_at(word, 1);
+#else
+    return lbnn_int_second(*word);
+#endif
+}
+
 LBNN_INLINE int32_t lbnn_int_get(const int32_t *words, int i)
 {
-    return i & 1 ? lbnn_int_second(words[i >> 1]) : lbnn_int_first(words[i >> 1]);
+    return lbnn_int_at(words, i);
 }
 
 /* 1/sqrt(v) = inverse 2^(half - 30), sqrt(v) = sigma 2^-half within 2.5e-4, 0 < sigma <= 2^15, for 0 < v < 2^30. */
@@ -330,11 +350,17 @@ LBNN_INLINE int32_t lbnn_int_drop(int32_t largest, int32_t half, int32_t mean_bi
     return lbnn_int_larger(lbnn_int_bits(top) - mean_bits, 1);
 }
 
+/* What remains of a mean then: at most 2^mean_bits. */
+LBNN_INLINE int32_t lbnn_int_dropped(int32_t mean, int32_t move)
+{
+    return lbnn_int_near(mean, move);
+}
+
 /* Without a table: E' = E, sigma' = sqrt(V). With the tables of a leaky-ReLU, z = |E| / sigma:
  * E' = m E + k sigma I1(z),  sigma' = sigma sqrt(g(z)). May work in place. */
-LBNN_INT_SMALL void lbnn_int_narrow(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
-                                    int32_t *out, int32_t *sigma, lbnn_int_scale *to, int n,
-                                    int mean_bits, int sigma_bits, const uint16_t *table)
+LBNN_KERNEL LBNN_SMALL void lbnn_int_narrow(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
+                                            int32_t *out, int32_t *sigma, lbnn_int_scale *to, int n,
+                                            int mean_bits, int sigma_bits, const uint16_t *table)
 {
     const int32_t largest = from->largest;
     const int32_t widest = from->widest;
@@ -343,12 +369,12 @@ LBNN_INT_SMALL void lbnn_int_narrow(const int32_t *mean, const int32_t *var, con
     const int32_t ahead = sigma_exponent - from->mean;
     const int32_t drop = lbnn_int_drop(largest, table ? 14 + ahead : -1, mean_bits);
     const int32_t move = lbnn_int_smaller(drop, 31);
-    const int32_t excess_move = lbnn_int_smaller(17 - ahead + drop, 31);
+    const int32_t excess_move = lbnn_int_smaller(lbnn_int_larger(17 - ahead + drop, 17), 31); /* it is at least 17 */
     to->mean = from->mean + drop;
     to->var = widest ? sigma_exponent + 15 - sigma_bits : LBNN_INT_NONE;
     for (int i = 0; i < n; i++) {
         const int32_t m = mean[i], v = var[i];
-        int32_t e = lbnn_int_near(m, move), s = 0;
+        int32_t e = lbnn_int_dropped(m, move), s = 0;
         int side = LBNN_INT_TAIL;
         if (table && m < 0) {
             e = lbnn_int_near(e * LBNN_AS(int32_t, table[3 * LBNN_INT_TAIL]), table[3 * LBNN_INT_TAIL + 1]);
@@ -375,13 +401,13 @@ LBNN_INT_SMALL void lbnn_int_narrow(const int32_t *mean, const int32_t *var, con
 }
 
 /* E = e, V = sigma^2, exactly. May work in place: from the last to the first, no mantissa is overwritten unread. */
-LBNN_INT_SMALL void lbnn_int_widen(const int32_t *e, const int32_t *sigma, const lbnn_int_scale *from,
-                                   int32_t *mean, int32_t *var, lbnn_int_scale *to, int n)
+LBNN_KERNEL LBNN_SMALL void lbnn_int_widen(const int32_t *e, const int32_t *sigma, const lbnn_int_scale *from,
+                                           int32_t *mean, int32_t *var, lbnn_int_scale *to, int n)
 {
     lbnn_int_scale found = {from->mean - 15, 2 * from->var, 0, 0};
     for (int i = n - 1; i >= 0; i--) {
-        const int32_t s = lbnn_int_get(sigma, i);
-        mean[i] = lbnn_int_get(e, i) * 32768;
+        const int32_t s = lbnn_int_at(sigma, i);
+        mean[i] = lbnn_int_at(e, i) * 32768;
         var[i] = s * s;
         lbnn_int_look_at(&found, mean[i], var[i]);
     }
@@ -412,7 +438,7 @@ LBNN_INLINE lbnn_int_float lbnn_int_unpack(uint32_t pattern)
 }
 
 /* x 2^exponent as the pattern of a float, rounded to nearest or upwards; that of an infinity if it is beyond. */
-LBNN_INT_SMALL uint32_t lbnn_int_float_of(int32_t x, int32_t exponent, int upwards)
+LBNN_KERNEL LBNN_SMALL uint32_t lbnn_int_float_of(int32_t x, int32_t exponent, int upwards)
 {
     const uint32_t sign = x < 0 ? 0x80000000u : 0u;
     int32_t size = lbnn_int_abs(x);
@@ -447,7 +473,8 @@ LBNN_INLINE uint32_t lbnn_int_finite(uint32_t pattern)
 /* Element i of an input as the pattern of a float: of floats, or of mantissas with an exponent. */
 LBNN_INLINE uint32_t lbnn_int_pattern(const float *x, const int32_t *q, int32_t exponent, int upwards, int i)
 {
-    return q ? lbnn_int_float_of(q[i], exponent, upwards) : lbnn_float_bits(x[i]);
+    const int32_t near = lbnn_int_smaller(lbnn_int_larger(exponent, -1000), 1000); /* beyond, all is zero or infinite */
+    return q ? lbnn_int_float_of(lbnn_int_larger(q[i], -0x7fffffff), near, upwards) : lbnn_float_bits(x[i]);
 }
 
 /* The largest |x|; minus zero is a variance, all else below zero is none and beyond every float. */
@@ -464,17 +491,17 @@ LBNN_INLINE uint32_t lbnn_int_largest(const float *x, const int32_t *q, int32_t 
     return most;
 }
 
-LBNN_INT_SMALL uint32_t lbnn_int_largest_mean(const float *x, int n)
+LBNN_KERNEL LBNN_SMALL uint32_t lbnn_int_largest_mean(const float *x, int n)
 {
     return lbnn_int_largest(x, 0, 0, 0, n);
 }
 
-LBNN_INT_SMALL uint32_t lbnn_int_largest_var(const float *x, int n)
+LBNN_KERNEL LBNN_SMALL uint32_t lbnn_int_largest_var(const float *x, int n)
 {
     return lbnn_int_largest(x, 0, 0, 1, n);
 }
 
-LBNN_INT_SMALL uint32_t lbnn_int_largest_q(const int32_t *q, int32_t exponent, int variances, int n)
+LBNN_KERNEL LBNN_SMALL uint32_t lbnn_int_largest_q(const int32_t *q, int32_t exponent, int variances, int n)
 {
     return lbnn_int_largest(0, q, exponent, variances, n);
 }
@@ -507,7 +534,7 @@ LBNN_INLINE int32_t lbnn_int_means(const float *x, const int32_t *q, int32_t exp
     for (int i = 0; i < n; i++) {
         const uint32_t pattern = lbnn_int_pattern(x, q, exponent, 0, i);
         const lbnn_int_float f = lbnn_int_unpack(pattern);
-        const int32_t drop = lbnn_int_smaller(24 - mean_bits + top - f.field, 31);
+        const int32_t drop = lbnn_int_smaller(24 - mean_bits + lbnn_int_larger(top - f.field, 0), 31);
         const int32_t e = lbnn_int_smaller(lbnn_int_near(f.mantissa, drop), limit);
         lbnn_int_set(mean, i, pattern >> 31 ? -e : e);
     }
@@ -527,7 +554,7 @@ LBNN_INLINE int32_t lbnn_int_sigmas(const float *x, const int32_t *q, int32_t ex
         int32_t s = 0;
         if (v.mantissa) {
             const lbnn_int_root r = lbnn_int_sqrt(v.mantissa << (6 - (v.field & 1)));
-            const int32_t distance = lbnn_int_smaller(wide - ((v.field + 1) >> 1) + r.half, 31);
+            const int32_t distance = lbnn_int_smaller(lbnn_int_larger(wide - ((v.field + 1) >> 1), 0) + r.half, 31);
             s = lbnn_int_up(lbnn_int_up(r.sigma, 15 - sigma_bits), distance);
         }
         lbnn_int_set(sigma, i, s);
@@ -538,22 +565,23 @@ LBNN_INLINE int32_t lbnn_int_sigmas(const float *x, const int32_t *q, int32_t ex
     return widest ? wide - 63 - sigma_bits : LBNN_INT_NONE;
 }
 
-LBNN_INT_SMALL int32_t lbnn_int_pack_means(const float *x, int32_t *mean, int n, int mean_bits)
+LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_pack_means(const float *x, int32_t *mean, int n, int mean_bits)
 {
     return lbnn_int_means(x, 0, 0, lbnn_int_largest_mean(x, n), mean, n, mean_bits);
 }
 
-LBNN_INT_SMALL int32_t lbnn_int_pack_sigmas(const float *x, int32_t *sigma, int n, int sigma_bits)
+LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_pack_sigmas(const float *x, int32_t *sigma, int n, int sigma_bits)
 {
     return lbnn_int_sigmas(x, 0, 0, lbnn_int_largest_var(x, n), sigma, n, sigma_bits);
 }
 
-LBNN_INT_SMALL int32_t lbnn_int_pack_q(const int32_t *q, int32_t exponent, int32_t *mean, int n, int mean_bits)
+LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_pack_q(const int32_t *q, int32_t exponent, int32_t *mean, int n, int mean_bits)
 {
     return lbnn_int_means(0, q, exponent, lbnn_int_largest_q(q, exponent, 0, n), mean, n, mean_bits);
 }
 
-LBNN_INT_SMALL int32_t lbnn_int_pack_q_var(const int32_t *q, int32_t exponent, int32_t *sigma, int n, int sigma_bits)
+LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_pack_q_var(const int32_t *q, int32_t exponent,
+                                                   int32_t *sigma, int n, int sigma_bits)
 {
     return lbnn_int_sigmas(0, q, exponent, lbnn_int_largest_q(q, exponent, 1, n), sigma, n, sigma_bits);
 }
@@ -603,22 +631,24 @@ LBNN_INLINE void lbnn_int_scaled_vars(const float *x, const int32_t *q, int32_t 
     }
 }
 
-LBNN_INT_SMALL void lbnn_int_scale_means(const float *x, const float *factors, int32_t *out, int n)
+LBNN_KERNEL LBNN_SMALL void lbnn_int_scale_means(const float *x, const float *factors, int32_t *out, int n)
 {
     lbnn_int_scaled_means(x, 0, 0, factors, out, n);
 }
 
-LBNN_INT_SMALL void lbnn_int_scale_vars(const float *x, const float *factors, int32_t *out, int n)
+LBNN_KERNEL LBNN_SMALL void lbnn_int_scale_vars(const float *x, const float *factors, int32_t *out, int n)
 {
     lbnn_int_scaled_vars(x, 0, 0, factors, out, n);
 }
 
-LBNN_INT_SMALL void lbnn_int_scale_q(const int32_t *q, int32_t exponent, const float *factors, int32_t *out, int n)
+LBNN_KERNEL LBNN_SMALL void lbnn_int_scale_q(const int32_t *q, int32_t exponent, const float *factors,
+                                             int32_t *out, int n)
 {
     lbnn_int_scaled_means(0, q, exponent, factors, out, n);
 }
 
-LBNN_INT_SMALL void lbnn_int_scale_q_var(const int32_t *q, int32_t exponent, const float *factors, int32_t *out, int n)
+LBNN_KERNEL LBNN_SMALL void lbnn_int_scale_q_var(const int32_t *q, int32_t exponent, const float *factors,
+                                                 int32_t *out, int n)
 {
     lbnn_int_scaled_vars(0, q, exponent, factors, out, n);
 }
@@ -646,8 +676,8 @@ LBNN_INLINE void lbnn_int_standardize(const lbnn_int_source *source, const float
 
 /* Results in units of 2^units, or of 1, as floats, means to nearest and variances upwards. Where one is beyond float the
  * largest float stands, also for the variance, and the status is LBNN_SATURATED. */
-LBNN_INT_SMALL lbnn_status lbnn_int_emit(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
-                                         const int16_t *units, float *out, float *out_var, int n)
+LBNN_KERNEL LBNN_SMALL lbnn_status lbnn_int_emit(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
+                                                 const int16_t *units, float *out, float *out_var, int n)
 {
     lbnn_status status = LBNN_OK;
     for (int i = 0; i < n; i++) {
@@ -665,9 +695,9 @@ LBNN_INT_SMALL lbnn_status lbnn_int_emit(const int32_t *mean, const int32_t *var
 }
 
 /* Results as they are, with their exponents. */
-LBNN_INT_SMALL void lbnn_int_emit_q(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
-                                    const int16_t *units, int32_t *out, int32_t *exponent, int32_t *out_var,
-                                    int32_t *var_exponent, int n)
+LBNN_KERNEL LBNN_SMALL void lbnn_int_emit_q(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
+                                            const int16_t *units, int32_t *out, int32_t *exponent, int32_t *out_var,
+                                            int32_t *var_exponent, int n)
 {
     for (int i = 0; i < n; i++) {
         const int32_t unit = units ? units[i] : 0;

@@ -73,7 +73,7 @@ typedef struct {
 } lbnn_int_bits_of;
 
 /* p = c sqrt(E^2 + V) of every element, to nearest but at least 1, in 16 bits; the exponent is that of ((u p) >> 8)^2. */
-LBNN_INT_SMALL void lbnn_int_roots_map(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape, const int32_t *mean,
+LBNN_KERNEL LBNN_SMALL void lbnn_int_roots_map(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape, const int32_t *mean,
                                     const int32_t *sigma, const lbnn_int_scale *from, int32_t *roots,
                                     lbnn_int_spread *spread)
 {
@@ -216,7 +216,7 @@ LBNN_INLINE int lbnn_int_rows_of_halves(const lbnn_int_conv_shape *shape, const 
 
 /* `count` channels from `first` on of the window's rows from the first that is inside to the last, beside each other;
  * zeros where it is outside of the map. */
-LBNN_INT_FAST void lbnn_int_window(const lbnn_int_conv_shape *shape, const lbnn_int_corner *corner, const int32_t *map,
+LBNN_KERNEL LBNN_FAST void lbnn_int_window(const lbnn_int_conv_shape *shape, const lbnn_int_corner *corner, const int32_t *map,
                                    int first, int count, int whole, int32_t *window)
 {
     const int y = corner->y + corner->top * shape->dilation_height;
@@ -234,7 +234,7 @@ LBNN_INT_FAST void lbnn_int_window(const lbnn_int_conv_shape *shape, const lbnn_
 
 /* 1 + sum(((u p + 128) >> 8)^2) of `rows` rows, the first n of `whole` weights, two rows at a time; gives the bits of
  * all. */
-LBNN_INT_FAST int32_t lbnn_int_free_rows(const uint8_t *u, const int32_t *p, int whole, int n, int rows, int32_t *sums)
+LBNN_KERNEL LBNN_FAST int32_t lbnn_int_free_rows(const uint8_t *u, const int32_t *p, int whole, int n, int rows, int32_t *sums)
 {
     int32_t any = 0;
     for (; rows > 0; rows -= 2, u += 2 * whole) {
@@ -259,7 +259,7 @@ LBNN_INT_FAST int32_t lbnn_int_free_rows(const uint8_t *u, const int32_t *p, int
 
 /* sum(beta^2 (E^2 + V)) of a window, each product moved right by `fold`; without what is added for each input. `beta` are
  * squares, or null where all are 1. */
-LBNN_INT_FAST int32_t lbnn_int_window_shared(const int32_t *mean, const int32_t *sigma, const uint16_t *beta, int n,
+LBNN_KERNEL LBNN_FAST int32_t lbnn_int_window_shared(const int32_t *mean, const int32_t *sigma, const uint16_t *beta, int n,
                                              int32_t by_square, int32_t by_var, int32_t fold)
 {
     int32_t sum = 0;
@@ -280,7 +280,7 @@ LBNN_INT_FAST int32_t lbnn_int_window_shared(const int32_t *mean, const int32_t 
 
 /* sum(e w) and, where there are sigmas, 1 + sum(((s w) >> bits)^2) of all rows, of which weights `first` to
  * `first + words` meet the window, in words of two; a row has `whole`. Gives the bits of all squares. */
-LBNN_INT_FAST int32_t lbnn_int8_sums(const int8_t *w, int rows, int whole, int first, int words, const int32_t *mean,
+LBNN_KERNEL LBNN_FAST int32_t lbnn_int8_sums(const int8_t *w, int rows, int whole, int first, int words, const int32_t *mean,
                                      const int32_t *sigma, int32_t *sum, int32_t *square)
 {
     int32_t any = 0;
@@ -294,7 +294,7 @@ LBNN_INT_FAST int32_t lbnn_int8_sums(const int8_t *w, int rows, int whole, int f
     return any;
 }
 
-LBNN_INT_FAST int32_t lbnn_int16_sums(const int16_t *w, int rows, int whole, int first, int words, const int32_t *mean,
+LBNN_KERNEL LBNN_FAST int32_t lbnn_int16_sums(const int16_t *w, int rows, int whole, int first, int words, const int32_t *mean,
                                       const int32_t *sigma, int32_t *sum, int32_t *square)
 {
     int32_t any = 0;
@@ -450,14 +450,14 @@ LBNN_INLINE void lbnn_int_conv(const lbnn_int_layer *layer, const lbnn_int_conv_
     lbnn_int_level(out, out_sigma, exponents, to, count, n, count * n);
 }
 
-LBNN_INT_FAST void lbnn_int8_conv(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape, const int32_t *mean,
+LBNN_KERNEL LBNN_FAST void lbnn_int8_conv(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape, const int32_t *mean,
                                 const int32_t *sigma, const lbnn_int_scale *from, const lbnn_int_spread *spread,
                                 int32_t *out, int32_t *out_sigma, lbnn_int_scale *to, int32_t *work)
 {
     lbnn_int_conv(layer, shape, mean, sigma, from, spread, out, out_sigma, to, work, 8);
 }
 
-LBNN_INT_FAST void lbnn_int16_conv(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape, const int32_t *mean,
+LBNN_KERNEL LBNN_FAST void lbnn_int16_conv(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape, const int32_t *mean,
                                  const int32_t *sigma, const lbnn_int_scale *from, const lbnn_int_spread *spread,
                                  int32_t *out, int32_t *out_sigma, lbnn_int_scale *to, int32_t *work)
 {

@@ -79,12 +79,18 @@ typedef struct {
     int32_t var;
 } lbnn_int_result;
 
+/* The shift of m in its row, at most 15. */
+LBNN_INLINE int32_t lbnn_int_scale_shift(int32_t shifts)
+{
+    return shifts & 31;
+}
+
 /* One output of its sums. */
 LBNN_INLINE lbnn_int_result lbnn_int_finish(const uint16_t *row, const lbnn_int_moves *d, int32_t sum, int32_t spread,
                                             int32_t shared)
 {
     const int32_t shifts = row[4];
-    const int32_t km = shifts & 31;
+    const int32_t km = lbnn_int_scale_shift(shifts);
     const int32_t bias = LBNN_AS(int32_t, LBNN_AS(uint32_t, row[5]) | LBNN_AS(uint32_t, row[6]) << 16);
     const int32_t e = lbnn_int_times(sum, row[0]);
     const int32_t v = lbnn_int_times_under(spread, row[1]);
@@ -106,7 +112,7 @@ typedef struct {
 } lbnn_int_spread;
 
 /* Weights that are known. */
-LBNN_INT_FAST void lbnn_int_no_spread(lbnn_int_spread *spread)
+LBNN_KERNEL LBNN_FAST void lbnn_int_no_spread(lbnn_int_spread *spread)
 {
     spread->sums = 0;
     spread->shared = 0;
@@ -127,8 +133,8 @@ LBNN_INLINE int32_t lbnn_int_filled(int32_t x, int32_t k)
 
 /* B = sum(beta^2 (E^2 + V)), each product moved right by `fold`; 2 more for each, to make up for what is rounded down.
  * Without a variance the sigmas are whatever there is, moved right until nothing is left. */
-LBNN_INT_FAST void lbnn_int_shared(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
-                                   const lbnn_int_scale *from, lbnn_int_spread *spread)
+LBNN_KERNEL LBNN_FAST void lbnn_int_shared(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+                                           const lbnn_int_scale *from, lbnn_int_spread *spread)
 {
     const uint16_t *const beta = layer->columns;
     const int32_t top = lbnn_int_larger(from->mean, from->var);
@@ -151,13 +157,13 @@ LBNN_INT_FAST void lbnn_int_shared(const lbnn_int_layer *layer, const int32_t *m
 }
 
 /* 1 + sum(((u p + 128) >> 8)^2) of every row, two at a time; returns the bits of all sums. */
-LBNN_INT_FAST int32_t lbnn_int_free_sums(const lbnn_int_layer *layer, const int32_t *p, int32_t *sums)
+LBNN_KERNEL LBNN_FAST int32_t lbnn_int_free_sums(const lbnn_int_layer *layer, const int32_t *p, int32_t *sums)
 {
     const int n = layer->in_len;
     const uint8_t *u = layer->free;
     const int32_t *const end = p + n;
     int32_t any = 0;
-    for (int rows = layer->out_len; rows > 0; rows -= 2, u += n) {
+    for (int rows = layer->out_len; rows > 0; rows -= 2) {
         const uint8_t *next = rows > 1 ? u + n : u; /* the last row alone is added up twice */
         int32_t even = 1, odd = 1, half = 128;
         LBNN_HOLD(half);
@@ -173,14 +179,15 @@ LBNN_INT_FAST int32_t lbnn_int_free_sums(const lbnn_int_layer *layer, const int3
         if (rows > 1) {
             *sums++ = odd;
         }
+        u = next;
     }
     return any;
 }
 
 /* For each input p = c sqrt(E^2 + V), to nearest but at least 1, then the sums; the exponent is that of ((u p) >> 8)^2. `p` has room for
  * the inputs, and for the outputs behind them. */
-LBNN_INT_SMALL void lbnn_int_moments(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
-                                     const lbnn_int_scale *from, int32_t *p, lbnn_int_spread *spread)
+LBNN_KERNEL LBNN_SMALL void lbnn_int_moments(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+                                             const lbnn_int_scale *from, int32_t *p, lbnn_int_spread *spread)
 {
     const int32_t square = 2 * from->mean + 2;
     const int32_t var = 2 * from->var;
@@ -217,9 +224,9 @@ LBNN_INT_SMALL void lbnn_int_moments(const lbnn_int_layer *layer, const int32_t 
 }
 
 /* The results of a layer, in place of its sums, of whose squares `any` has the bits. */
-LBNN_INT_SMALL void lbnn_int_results(const lbnn_int_layer *layer, const lbnn_int_scale *from,
-                                     const lbnn_int_spread *spread, int32_t *out, int32_t *var, lbnn_int_scale *to,
-                                     int bits, int32_t any)
+LBNN_KERNEL LBNN_SMALL void lbnn_int_results(const lbnn_int_layer *layer, const lbnn_int_scale *from,
+                                             const lbnn_int_spread *spread, int32_t *out, int32_t *var,
+                                             lbnn_int_scale *to, int bits, int32_t any)
 {
     const int step = spread->sums ? 1 : 0;
     const int32_t *shared = spread->sums ? spread->sums : &spread->shared;
@@ -244,14 +251,15 @@ LBNN_INT_SMALL void lbnn_int_results(const lbnn_int_layer *layer, const lbnn_int
 /* ---- means of 8 bits ----------------------------------------------------------------------------- */
 
 /* sum(e w) and, where the input has sigmas, 1 + sum(((s w) >> 8)^2) of the last of an odd number of rows. */
-LBNN_INT_SMALL int32_t lbnn_int8_row(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words, int32_t *out)
+LBNN_KERNEL LBNN_SMALL int32_t lbnn_int8_row(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
+                                             int32_t *out)
 {
     int32_t sum = 0, spread = sigma ? 1 : 0;
     for (int k = 0; k < words; k++) {
         const int32_t first = *w++, second = *w++;
-        sum += lbnn_int_first(mean[k]) * first + lbnn_int_second(mean[k]) * second;
+        sum += lbnn_int_lower(mean + k) * first + lbnn_int_upper(mean + k) * second;
         if (sigma) {
-            const int32_t s = (lbnn_int_first(sigma[k]) * first) >> 8, t = (lbnn_int_second(sigma[k]) * second) >> 8;
+            const int32_t s = (lbnn_int_lower(sigma + k) * first) >> 8, t = (lbnn_int_upper(sigma + k) * second) >> 8;
             spread += s * s + t * t;
         }
     }
@@ -380,7 +388,8 @@ LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const i
     var[1] = odd_spread;
     return even_spread | odd_spread;
 }
-#elif defined(__ARM_ARCH_6M__) && defined(__ARMEL__) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+#elif defined(__ARM_ARCH_6M__) && defined(__ARMEL__) && defined(__GNUC__) && !defined(__clang__) \
+    && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && !defined(LBNN_NO_SIMD)
 /* An input and the weights of both rows stand at the same distance from their ends: one negative index is enough for
  * three arrays. Sums are in high registers, which can be added to; so is e, for the second row. */
 #define LBNN_INT_PRODUCTS(sum, spread)                                                             \
@@ -441,19 +450,21 @@ LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const i
 #undef LBNN_INT_PRODUCTS
 #else
 /* One row of the pair. */
-LBNN_INT_FAST int32_t lbnn_int8_half(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words, int32_t *out)
+LBNN_KERNEL LBNN_FAST int32_t lbnn_int8_half(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
+                                             int32_t *out)
 {
     int32_t sum = 0, spread = 0;
     if (sigma) {
         spread = 1;
-        for (int k = 0; k < words; k++, w += 4) {
-            sum += lbnn_int_first(mean[k]) * w[0] + lbnn_int_second(mean[k]) * w[2];
-            const int32_t s = (lbnn_int_first(sigma[k]) * w[0]) >> 8, t = (lbnn_int_second(sigma[k]) * w[2]) >> 8;
+        for (int k = 0; k < words; k++) {
+            sum += lbnn_int_lower(mean + k) * w[4 * k] + lbnn_int_upper(mean + k) * w[4 * k + 2];
+            const int32_t s = (lbnn_int_lower(sigma + k) * w[4 * k]) >> 8;
+            const int32_t t = (lbnn_int_upper(sigma + k) * w[4 * k + 2]) >> 8;
             spread += s * s + t * t;
         }
     } else {
-        for (int k = 0; k < words; k++, w += 4) {
-            sum += lbnn_int_first(mean[k]) * w[0] + lbnn_int_second(mean[k]) * w[2];
+        for (int k = 0; k < words; k++) {
+            sum += lbnn_int_lower(mean + k) * w[4 * k] + lbnn_int_upper(mean + k) * w[4 * k + 2];
         }
     }
     *out = sum;
@@ -469,9 +480,9 @@ LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const i
 }
 #endif
 
-LBNN_INT_FAST void lbnn_int8_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
-                                    const lbnn_int_scale *from, const lbnn_int_spread *spread,
-                                    int32_t *out, int32_t *var, lbnn_int_scale *to)
+LBNN_KERNEL LBNN_FAST void lbnn_int8_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+                                            const lbnn_int_scale *from, const lbnn_int_spread *spread,
+                                            int32_t *out, int32_t *var, lbnn_int_scale *to)
 {
     const int words = (layer->in_len + 1) >> 1;
     const int rows = layer->out_len;
@@ -498,10 +509,10 @@ LBNN_INLINE int32_t lbnn_int16_row(const int16_t *w, const int32_t *mean, const 
 {
     int32_t sum = 0, spread = sigma ? 1 : 0;
     for (int k = 0; k < words; k++, w += 2) {
-        sum += lbnn_int_first(mean[k]) * w[0] + lbnn_int_second(mean[k]) * w[1];
+        sum += lbnn_int_lower(mean + k) * w[0] + lbnn_int_upper(mean + k) * w[1];
         if (sigma) {
-            const int32_t s = (lbnn_int_first(sigma[k]) * w[0]) >> 12;
-            const int32_t t = (lbnn_int_second(sigma[k]) * w[1]) >> 12;
+            const int32_t s = (lbnn_int_lower(sigma + k) * w[0]) >> 12;
+            const int32_t t = (lbnn_int_upper(sigma + k) * w[1]) >> 12;
             spread += s * s + t * t;
         }
     }
@@ -509,9 +520,9 @@ LBNN_INLINE int32_t lbnn_int16_row(const int16_t *w, const int32_t *mean, const 
     return spread;
 }
 
-LBNN_INT_FAST void lbnn_int16_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
-                                     const lbnn_int_scale *from, const lbnn_int_spread *spread,
-                                     int32_t *out, int32_t *var, lbnn_int_scale *to)
+LBNN_KERNEL LBNN_FAST void lbnn_int16_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+                                             const lbnn_int_scale *from, const lbnn_int_spread *spread,
+                                             int32_t *out, int32_t *var, lbnn_int_scale *to)
 {
     const int words = (layer->in_len + 1) >> 1;
     const int known = from->var == LBNN_INT_NONE;

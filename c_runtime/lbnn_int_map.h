@@ -45,7 +45,7 @@ LBNN_INLINE void lbnn_int_lower_sigmas(int32_t *words, int at, int n, int32_t by
 }
 
 /* `count` pixels of `length` mantissas, n in all, each with its exponents, at the largest of them. */
-LBNN_INT_FAST void lbnn_int_level(int32_t *mean, int32_t *sigma, const int32_t *exponents, lbnn_int_scale *to,
+LBNN_KERNEL LBNN_FAST void lbnn_int_level(int32_t *mean, int32_t *sigma, const int32_t *exponents, lbnn_int_scale *to,
                                 int count, int length, int n)
 {
     int32_t top = -32768, wide = -32768;
@@ -82,7 +82,7 @@ LBNN_INLINE void lbnn_int_place(const int32_t *words, int32_t *map, int at, int 
 
 /* Wide results of a pixel become its mantissas, at + 0 .. at + n - 1 of a map; gives its exponents. `spare` has room for
  * a pixel whose first mantissa is not that of a word. */
-LBNN_INT_SMALL int32_t lbnn_int_settle(const int32_t *mean, const int32_t *var, const lbnn_int_scale *wide,
+LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_settle(const int32_t *mean, const int32_t *var, const lbnn_int_scale *wide,
                                     int32_t *out, int32_t *sigma, int at, int n, int mean_bits, int sigma_bits,
                                     const uint16_t *table, int32_t *spare)
 {
@@ -145,7 +145,7 @@ LBNN_INLINE uint32_t lbnn_int_read_var(const lbnn_int_reader *from, int i)
 }
 
 /* Mantissas of means to nearest, the largest with all bits; returns their exponent. */
-LBNN_INT_SMALL int32_t lbnn_int_map_means(const lbnn_int_reader *from, int32_t *mean, int channels, int pixels, int mean_bits)
+LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_map_means(const lbnn_int_reader *from, int32_t *mean, int channels, int pixels, int mean_bits)
 {
     uint32_t most = 0u;
     for (int i = 0; i < channels * pixels; i++) {
@@ -167,7 +167,7 @@ LBNN_INT_SMALL int32_t lbnn_int_map_means(const lbnn_int_reader *from, int32_t *
 }
 
 /* Mantissas of sigmas = sqrt(V) upwards; returns their exponent. */
-LBNN_INT_SMALL int32_t lbnn_int_map_sigmas(const lbnn_int_reader *from, int32_t *sigma, int channels, int pixels,
+LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_map_sigmas(const lbnn_int_reader *from, int32_t *sigma, int channels, int pixels,
                                         int sigma_bits)
 {
     uint32_t widest = 0u;
@@ -209,7 +209,7 @@ LBNN_INLINE void lbnn_int_pack_map(const lbnn_int_source *source, const float *f
 }
 
 /* E = e, V = sigma^2 in PyTorch's order; not in place. */
-LBNN_INT_SMALL void lbnn_int_unfold(const int32_t *e, const int32_t *sigma, const lbnn_int_scale *from,
+LBNN_KERNEL LBNN_SMALL void lbnn_int_unfold(const int32_t *e, const int32_t *sigma, const lbnn_int_scale *from,
                                  int32_t *mean, int32_t *var, lbnn_int_scale *to, int channels, int pixels)
 {
     for (int pixel = 0, i = 0; pixel < pixels; pixel++) {
@@ -226,7 +226,7 @@ LBNN_INT_SMALL void lbnn_int_unfold(const int32_t *e, const int32_t *sigma, cons
 /* ---- operators on each element ------------------------------------------------------------------- */
 
 /* The leaky-ReLU of a map; `work` has 2 LBNN_INT_CHUNK words and one for each chunk. May work in place. */
-LBNN_INT_SMALL void lbnn_int_map_leaky(const int32_t *mean, const int32_t *sigma, const lbnn_int_scale *from,
+LBNN_KERNEL LBNN_SMALL void lbnn_int_map_leaky(const int32_t *mean, const int32_t *sigma, const lbnn_int_scale *from,
                                     int32_t *out, int32_t *out_sigma, lbnn_int_scale *to, int n,
                                     int mean_bits, int sigma_bits, const uint16_t *table, int32_t *work)
 {
@@ -244,7 +244,7 @@ LBNN_INT_SMALL void lbnn_int_map_leaky(const int32_t *mean, const int32_t *sigma
 }
 
 /* The sum of two maps; `work` as above. May work in place of either. */
-LBNN_INT_SMALL void lbnn_int_map_add(const int32_t *a, const int32_t *a_sigma, const lbnn_int_scale *a_scale,
+LBNN_KERNEL LBNN_SMALL void lbnn_int_map_add(const int32_t *a, const int32_t *a_sigma, const lbnn_int_scale *a_scale,
                                   const int32_t *b, const int32_t *b_sigma, const lbnn_int_scale *b_scale,
                                   int32_t *out, int32_t *sigma, lbnn_int_scale *to, int n,
                                   int mean_bits, int sigma_bits, int32_t *work)
@@ -265,7 +265,7 @@ LBNN_INT_SMALL void lbnn_int_map_add(const int32_t *a, const int32_t *a_sigma, c
 
 /* E' = s E + t, V' = s^2 V with s and t of a channel, the rows of a layer; `work` has 2 words a channel, a word a pixel,
  * and 2 half words a channel behind them. May work in place. */
-LBNN_INT_SMALL void lbnn_int_map_affine(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+LBNN_KERNEL LBNN_SMALL void lbnn_int_map_affine(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
                                      const lbnn_int_scale *from, int32_t *out, int32_t *out_sigma, lbnn_int_scale *to,
                                      int pixels, int mean_bits, int sigma_bits, int32_t *work)
 {

@@ -11,8 +11,8 @@
 #include "lbnn_int_linear.h"
 
 /* E' = s E + t, V' = s^2 V; the rows are those of a layer. May work in place. */
-LBNN_INT_SMALL void lbnn_int_affine(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *var,
-                                 const lbnn_int_scale *from, int32_t *out, int32_t *out_var, lbnn_int_scale *to)
+LBNN_KERNEL LBNN_SMALL void lbnn_int_affine(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *var,
+                                         const lbnn_int_scale *from, int32_t *out, int32_t *out_var, lbnn_int_scale *to)
 {
     const int32_t scale = layer->scale_exponent;
     const lbnn_int_moves moves = lbnn_int_meet(from->mean + 1 + scale, layer->bias_exponent, from->var + 2 + 2 * scale,
@@ -29,9 +29,9 @@ LBNN_INT_SMALL void lbnn_int_affine(const lbnn_int_layer *layer, const int32_t *
 }
 
 /* Means and variances add; a known value has sigma null. May work in place of either: from the last to the first. */
-LBNN_INT_SMALL void lbnn_int_add(const int32_t *a, const int32_t *a_sigma, const lbnn_int_scale *a_scale,
-                              const int32_t *b, const int32_t *b_sigma, const lbnn_int_scale *b_scale,
-                              int32_t *mean, int32_t *var, lbnn_int_scale *to, int n)
+LBNN_KERNEL LBNN_SMALL void lbnn_int_add(const int32_t *a, const int32_t *a_sigma, const lbnn_int_scale *a_scale,
+                                      const int32_t *b, const int32_t *b_sigma, const lbnn_int_scale *b_scale,
+                                      int32_t *mean, int32_t *var, lbnn_int_scale *to, int n)
 {
     const int32_t top = lbnn_int_larger(a_scale->mean, b_scale->mean);
     const int32_t wide = 2 * lbnn_int_larger(a_scale->var, b_scale->var);
@@ -39,9 +39,9 @@ LBNN_INT_SMALL void lbnn_int_add(const int32_t *a, const int32_t *a_sigma, const
     const int32_t var_a = lbnn_int_apart(wide, 2 * a_scale->var), var_b = lbnn_int_apart(wide, 2 * b_scale->var);
     lbnn_int_look(to);
     for (int i = n - 1; i >= 0; i--) {
-        const int32_t s = a_sigma ? lbnn_int_get(a_sigma, i) : 0;
-        const int32_t t = b_sigma ? lbnn_int_get(b_sigma, i) : 0;
-        mean[i] = ((lbnn_int_get(a, i) * 16384) >> by_a) + ((lbnn_int_get(b, i) * 16384) >> by_b);
+        const int32_t s = a_sigma ? lbnn_int_at(a_sigma, i) : 0;
+        const int32_t t = b_sigma ? lbnn_int_at(b_sigma, i) : 0;
+        mean[i] = ((lbnn_int_at(a, i) * 16384) >> by_a) + ((lbnn_int_at(b, i) * 16384) >> by_b);
         var[i] = lbnn_int_up(s * s, var_a) + lbnn_int_up(t * t, var_b);
         lbnn_int_look_at(to, mean[i], var[i]);
     }
@@ -50,7 +50,7 @@ LBNN_INT_SMALL void lbnn_int_add(const int32_t *a, const int32_t *a_sigma, const
 }
 
 /* The larger exponents, of a value that is joined of parts; `first` begins anew. */
-LBNN_INT_SMALL void lbnn_int_join_scale(const lbnn_int_scale *from, lbnn_int_scale *to, int first)
+LBNN_KERNEL LBNN_SMALL void lbnn_int_join_scale(const lbnn_int_scale *from, lbnn_int_scale *to, int first)
 {
     to->mean = first ? from->mean : lbnn_int_larger(to->mean, from->mean);
     to->var = first ? from->var : lbnn_int_larger(to->var, from->var);
@@ -64,17 +64,17 @@ LBNN_INLINE void lbnn_int_replace(int32_t *words, int i, int n, int32_t x)
 }
 
 /* A part into its place of a joined value, whose exponents are known: `count` runs of `length`, `step` apart. */
-LBNN_INT_SMALL void lbnn_int_join(const int32_t *mean, const int32_t *sigma, const lbnn_int_scale *from,
-                               int32_t *out, int32_t *out_sigma, const lbnn_int_scale *to,
-                               int count, int length, int step, int ahead)
+LBNN_KERNEL LBNN_SMALL void lbnn_int_join(const int32_t *mean, const int32_t *sigma, const lbnn_int_scale *from,
+                                       int32_t *out, int32_t *out_sigma, const lbnn_int_scale *to,
+                                       int count, int length, int step, int ahead)
 {
     const int32_t drop = lbnn_int_apart(to->mean, from->mean);
     const int32_t move = lbnn_int_apart(to->var, from->var);
     for (int i = 0; i < count * length; i++) {
         const int place = (i / length) * step + i % length + ahead;
-        const int32_t e = lbnn_int_get(mean, i);
+        const int32_t e = lbnn_int_at(mean, i);
         const int32_t x = drop ? lbnn_int_near(e, drop) : e;
-        const int32_t s = lbnn_int_up(lbnn_int_get(sigma, i), move);
+        const int32_t s = lbnn_int_up(lbnn_int_at(sigma, i), move);
         lbnn_int_replace(out, place, count * step, x);
         lbnn_int_replace(out_sigma, place, count * step, s);
     }
@@ -99,14 +99,14 @@ LBNN_INLINE int32_t lbnn_int_soft_at(const uint16_t *table, int32_t x)
 
 /* log(1 + e^x) of x = mean 2^exponent as a mantissa of 29 bits; *own is its exponent.
  * log(1 + e^x) = max(x, 0) + u R(u), u = e^-|x| = 2^-q 2^-f, R(u) = log(1+u)/u. */
-LBNN_INT_SMALL int32_t lbnn_int_softplus(int32_t mean, int32_t exponent, int32_t *own)
+LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_softplus(int32_t mean, int32_t exponent, int32_t *own)
 {
     const int32_t most = 0x3fffffff;
     const int32_t size = lbnn_int_abs(mean);
     const int32_t left = exponent + 15 > 0 ? lbnn_int_smaller(exponent + 15, 30) : 0;
     const int held = size <= most >> left;
     int32_t a = most;
-    if (held) {
+    if (size <= most >> left) {
         a = (size << left) >> (exponent + 15 < 0 ? lbnn_int_smaller(-(exponent + 15), 31) : 0);
     }
     const int32_t power = a + lbnn_int_times(a, 29013u); /* log2(e) - 1 in units of 2^-16 */
@@ -118,17 +118,17 @@ LBNN_INT_SMALL int32_t lbnn_int_softplus(int32_t mean, int32_t exponent, int32_t
         mantissa = held ? a + lbnn_int_up(mantissa, q) : size;
         *own = held ? -15 : exponent;
     }
-    const int32_t spare = 29 - lbnn_int_bits(LBNN_AS(uint32_t, mantissa));
-    if (spare > 0) {
-        mantissa <<= spare;
+    if (mantissa < 0x10000000) {
+        const int32_t spare = 29 - lbnn_int_bits(LBNN_AS(uint32_t, mantissa));
+        mantissa = lbnn_int_lifted(mantissa, spare);
         *own -= spare;
     }
     return mantissa;
 }
 
 /* E' = E of the first n, V' = their V + softplus(E of the n behind them). May work in place. */
-LBNN_INT_SMALL void lbnn_int_variance_head(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
-                                        int32_t *out, int32_t *out_var, lbnn_int_scale *to, int n)
+LBNN_KERNEL LBNN_SMALL void lbnn_int_variance_head(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
+                                                int32_t *out, int32_t *out_var, lbnn_int_scale *to, int n)
 {
     const int32_t exponent = from->mean;
     int32_t own, top = from->var;
@@ -136,17 +136,17 @@ LBNN_INT_SMALL void lbnn_int_variance_head(const int32_t *mean, const int32_t *v
         lbnn_int_softplus(mean[n + i], exponent, &own);
         top = lbnn_int_larger(top, own);
     }
-    top = (top + 2) & ~1;
+    top = (top + 1) & ~1;
     const int32_t move = lbnn_int_apart(top, from->var);
     lbnn_int_look(to);
     for (int i = 0; i < n; i++) {
         const int32_t noise = lbnn_int_softplus(mean[n + i], exponent, &own);
         out[i] = mean[i];
-        out_var[i] = lbnn_int_up(var[i], move) + lbnn_int_up(noise, lbnn_int_apart(top, own));
+        out_var[i] = lbnn_int_up_twice(var[i], 2, move) + lbnn_int_up_twice(noise, 2, lbnn_int_apart(top, own));
         lbnn_int_look_at(to, out[i], out_var[i]);
     }
     to->mean = exponent;
-    to->var = top;
+    to->var = top + 2;
 }
 
 #endif

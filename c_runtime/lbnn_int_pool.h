@@ -59,7 +59,7 @@ LBNN_INLINE void lbnn_int_pool_tap(const lbnn_int_taps *taps, int place, int32_t
 }
 
 /* The wide results of a window whose sums are times 1/n = m 2^(-15 - step). */
-LBNN_INT_FAST void lbnn_int_pool_window(const lbnn_int_taps *taps, uint32_t m, int32_t step, int channels,
+LBNN_KERNEL LBNN_FAST void lbnn_int_pool_window(const lbnn_int_taps *taps, uint32_t m, int32_t step, int channels,
                                       int32_t *out, int32_t *var, lbnn_int_scale *to)
 {
     int32_t top = -32768, wide = -32768;
@@ -100,7 +100,7 @@ LBNN_INLINE int32_t lbnn_int_counted(int32_t start, int32_t kernel, int32_t size
 }
 
 /* `work` has 2 words a channel, a word for each tap and each pixel of the result, and 2 half words a channel behind. */
-LBNN_INT_SMALL void lbnn_int_pool(const lbnn_int_pool_shape *shape, const int32_t *mean, const int32_t *sigma,
+LBNN_KERNEL LBNN_SMALL void lbnn_int_pool(const lbnn_int_pool_shape *shape, const int32_t *mean, const int32_t *sigma,
                                const lbnn_int_scale *from, int32_t *out, int32_t *out_sigma, lbnn_int_scale *to,
                                int32_t *work)
 {

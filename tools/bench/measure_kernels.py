@@ -2,7 +2,7 @@
 
     python tools/bench/measure_kernels.py
     python tools/bench/measure_kernels.py --half      # those that differ where weights are half floats: HALF_KERNELS
-    python tools/bench/measure_kernels.py --integers  # those of integers: INTEGER_KERNELS
+    python tools/bench/measure_kernels.py --integers  # INTEGER_KERNELS of int_footprint.py
 
 Needs arm-none-eabi-gcc. The library routines for float on cores without a floating-point unit are not included.
 """
@@ -23,38 +23,35 @@ from lbnn.device.stack import STACK_FLAGS, stack_bound
 GCC = "arm-none-eabi-gcc"
 MEASURED = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
 LEVELS = tuple((level, *size) for level in ("-O2", "-Os") for size in ((), ("-DLBNN_OPTIMIZE_SIZE",)))
-KERNEL = re.compile(r"^LBNN_KERNEL [\w *]*?(lbnn_(?!int)\w+)\(", re.MULTILINE)
-INTEGER = re.compile(r"^LBNN_KERNEL [\w *]*?(lbnn_int\w+)\(", re.MULTILINE)
+KERNEL = re.compile(r"^LBNN_KERNEL [\w *]*?(lbnn_\w+)\(", re.MULTILINE)
 
 
 def main() -> None:
     """Prints the table."""
-    half, integers = ("--half" in sys.argv[1:], "--integers" in sys.argv[1:])
-    found = table(pattern=INTEGER if integers else KERNEL)
+    half, integers, found = "--half" in sys.argv[1:], "--integers" in sys.argv[1:], table()
     if half:
         found = dict(set(table(flags=("-DLBNN_HALF_WEIGHTS",)).items()) - set(found.items()))
     print(f"{'HALF_' if half else 'INTEGER_' if integers else ''}KERNELS: dict[str, tuple[int, int]] = {{")
     for name, (code, stack) in sorted(found.items()):
-        print(f'    "{name}": ({code}, {stack}),')
+        if name.startswith("lbnn_int") == integers:
+            print(f'    "{name}": ({code}, {stack}),')
     print("}")
 
 
-def table(
-    cores: Sequence[str] = MEASURED, flags: tuple[str, ...] = (), pattern: re.Pattern[str] = KERNEL
-) -> dict[str, tuple[int, int]]:
+def table(cores: Sequence[str] = MEASURED, flags: tuple[str, ...] = ()) -> dict[str, tuple[int, int]]:
     """The most that each kernel takes as a function of its own."""
     most: dict[str, tuple[int, int]] = {}
     for core in cores:
         for level in LEVELS:
-            for name, found in measure((*CORES[core].gcc, *level, *flags), pattern).items():
+            for name, found in measure((*CORES[core].gcc, *level, *flags)).items():
                 most[name] = tuple(map(max, found, most.get(name, (0, 0))))  # type: ignore[assignment]
     return most
 
 
-def measure(flags: tuple[str, ...], pattern: re.Pattern[str] = KERNEL) -> dict[str, tuple[int, int]]:
+def measure(flags: tuple[str, ...]) -> dict[str, tuple[int, int]]:
     """Bytes of code and of stack by kernel."""
     headers = sorted(path.name for path in resources.folder("c_runtime").glob("*.h"))
-    names = [name for header in headers for name in pattern.findall(resources.header(header))]
+    names = [name for header in headers for name in KERNEL.findall(resources.header(header))]
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "all.c"
         source.write_text("#define LBNN_KERNEL\n" + "".join(f'#include "{header}"\n' for header in headers))
@@ -69,6 +66,7 @@ def measure(flags: tuple[str, ...], pattern: re.Pattern[str] = KERNEL) -> dict[s
         return {
             name: (code_bytes(name, sizes, graph.read_text(), names), stack_bound([graph], name).bytes)
             for name in names
+            if name in sizes  # some stand for instructions that not all cores have
         }
 
 

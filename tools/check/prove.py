@@ -27,6 +27,7 @@ from rich.table import Table
 
 from lbnn.exporters.c.footprint import KERNELS
 from lbnn.exporters.c.half_footprint import HALF_KERNELS
+from lbnn.exporters.c.int_footprint import INTEGER_KERNELS
 
 ROOT = Path(__file__).resolve().parents[2]
 HARNESSES = ROOT / "tests/proof"
@@ -54,6 +55,11 @@ NOT_FINITE = {
 HEADERS_OF_HEADS = (
     *("lbnn_elu.h", "lbnn_hardswish.h", "lbnn_heads.h", "lbnn_piecewise.h", "lbnn_smooth.h", "lbnn_tabulated.h"),
 )
+# Steps of the integer kernels whose callers are proved with a contract in place of the body.
+INTEGER_STEPS = (
+    *("lbnn_int_sqrt", "lbnn_int_lifted", "lbnn_int_filled", "lbnn_int_apart", "lbnn_int_dropped", "lbnn_int_between"),
+    *("lbnn_int_scale_shift", "lbnn_int_soft_at", "lbnn_int_float_of"),
+)
 # Called for what is left of a block, of which LBNN_OPTIMIZE_SIZE leaves nothing (LBNN_WHOLE_BLOCKS).
 DEAD = {("lbnn_conv_pixel_one", "size"), ("lbnn_linear_one", "size"), ("lbnn_sum_run", "size")}
 OPTIONS = (
@@ -77,6 +83,17 @@ class Goal:
     def is_model(self) -> bool:
         """A whole model, not a kernel."""
         return self.name in MODEL_ENTRIES
+
+    @property
+    def is_integer(self) -> bool:
+        """A kernel that computes with integers."""
+        return self.name.startswith("lbnn_int")
+
+    @property
+    def contracts(self) -> tuple[str, ...]:
+        """Functions that have a contract in place of their body; none has it in its own proof."""
+        steps = INTEGER_STEPS if self.is_integer else ("lbnn_exp2",)
+        return tuple(step for step in steps if step != self.name)
 
 
 @dataclass(frozen=True)
@@ -102,6 +119,7 @@ def goals(only: Iterable[str] = ()) -> list[Goal]:
     ]
     any_bits = [Goal(n, "8", "any bits") for n in (*KERNELS, "lbnn_sqrtf_by_digits")]
     any_bits += [Goal(n, "half", "any bits") for n in HALF_KERNELS]
+    any_bits += [Goal(n, "8", "any bits") for n in dict.fromkeys((*INTEGER_KERNELS, *INTEGER_STEPS))]
     models = [Goal(n, "8", inputs) for n in MODEL_ENTRIES for inputs in INPUTS]
     chosen = set(only)
     return [goal for goal in (*finite, *any_bits, *models) if not chosen or goal.name in chosen]
@@ -128,8 +146,8 @@ def command(goal: Goal, runtime: Path, define: str, report: Path) -> list[str]:
     special, inputs = INPUTS[goal.inputs]
     folders = " ".join(f"-I{shlex.quote(str(folder))}" for folder in (HARNESSES, runtime, MODELS))  # read by a shell
     split = f"split_less:0,lbnn_emit:0,{goal.name}:0" if goal.is_model else "split_less:0,lbnn_emit:0"
-    contract = () if goal.name == "lbnn_exp2" else ("-eva-use-spec", "lbnn_exp2")
-    source = HARNESSES / ("models.c" if goal.is_model else "kernels.c")
+    contract = ("-eva-use-spec", ",".join(goal.contracts)) if goal.contracts else ()
+    source = HARNESSES / ("models.c" if goal.is_model else "integers.c" if goal.is_integer else "kernels.c")
     return [
         *("frama-c", "-eva", *OPTIONS, "-eva-split-return-function", split, *contract),
         *("-warn-special-float", special, "-main", f"prove_{goal.name}"),
@@ -157,7 +175,7 @@ def _void(goal: Goal, functions: dict[str, tuple[int, int]], log: str) -> list[s
 
 def _unproved(goal: Goal, rows: list[dict[str, str]]) -> list[str]:
     """Alarms and open checks; the promise of a contract is proved where its body is."""
-    promised = set() if goal.name == "lbnn_exp2" else {"lbnn_exp2"}
+    promised = set(goal.contracts)
     return [
         f"{row['file']}:{row['line']}: {row['property kind']}: {row['property']} ({row['status']})"
         for row in rows

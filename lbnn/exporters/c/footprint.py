@@ -9,7 +9,14 @@ from math import prod
 from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.exporters.c.half_footprint import HALF_KERNELS
-from lbnn.exporters.c.int_footprint import INTEGER_CALLEES, INTEGER_CHECKS, INTEGER_KERNELS, ROOT_BYTES, SOFT_BYTES
+from lbnn.exporters.c.int_footprint import (
+    INTEGER_CALLEES,
+    INTEGER_CHECKS,
+    INTEGER_INLINED,
+    INTEGER_KERNELS,
+    ROOT_BYTES,
+    SOFT_BYTES,
+)
 from lbnn.exporters.c.program import Program
 from lbnn.exporters.c.streams import PushProgram
 from lbnn.graph import Graph, Node
@@ -161,7 +168,8 @@ def footprint(program: Program) -> Footprint:
 def _called(program: Program) -> list[str]:
     """The kernels of every call, with those that kernels call."""
     called = [*(INTEGER_CHECKS if program.dtype.is_integer else CHECKS), *program.kernels]
-    return [*called, *(inner for name in called for inner in INTEGER_CALLEES.get(name, ()))]
+    inner = [callee for name in called for callee in INTEGER_CALLEES.get(name, ())]
+    return [name for name in (*called, *inner) if name not in INTEGER_INLINED]
 
 
 def _scales(program: Program) -> int:

@@ -209,7 +209,9 @@ def closing_calls(emission: Emission) -> list[Call]:
     return [call("lbnn_int_widen", *own, *own, emission.size(name))]
 
 
-_LINEAR = ("lbnn_int_pack", "lbnn_int_narrow", "lbnn_int_shared", "lbnn_int_moments", "lbnn_int_no_spread")
+_PACK = ("lbnn_int_pack_means", "lbnn_int_pack_sigmas")
+_SCALE = ("lbnn_int_scale_means", "lbnn_int_scale_vars")
+_LINEAR = (*_PACK, "lbnn_int_narrow", "lbnn_int_shared", "lbnn_int_moments", "lbnn_int_no_spread")
 
 
 def integer_rows(kernel: str) -> Mapping[str, Row]:
@@ -218,7 +220,7 @@ def integer_rows(kernel: str) -> Mapping[str, Row]:
     return {
         "linear": Row("lbnn_int_linear.h", (kernel, *_LINEAR), partial(_linear, kernel)),
         "leaky_relu": Row(end, ("lbnn_int_narrow", "lbnn_int_widen"), _leaky_relu),
-        "affine": Row(more, ("lbnn_int_affine", "lbnn_int_standardize", "lbnn_int_widen", "lbnn_int_narrow"), _affine),
+        "affine": Row(more, ("lbnn_int_affine", *_SCALE, *_PACK, "lbnn_int_widen", "lbnn_int_narrow"), _affine),
         "add": Row(more, ("lbnn_int_add", "lbnn_int_narrow"), _add),
         "concat": Row(more, ("lbnn_int_join_scale", "lbnn_int_join"), _concat),
         "flatten": Row(end, (), _nothing),

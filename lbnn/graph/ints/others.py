@@ -42,7 +42,7 @@ def int_variance_head(x: Wide) -> Wide:
     """E' = E of the first half;  V' = its V + softplus(E of the second half)."""
     k = x.mean.shape[1] // 2
     noise, exponent = int_softplus(x.mean[:, k:], x.mean_exponent[:, None])
-    top = (np.maximum(exponent.max(axis=1), x.var_exponent) + 2) & ~1
+    top = (np.maximum(exponent.max(axis=1), x.var_exponent) + 3) & ~1
     var = up(x.var[:, :k], apart(top, x.var_exponent)[:, None]) + up(noise, apart(top[:, None], exponent))
     return Wide(x.mean[:, :k], x.mean_exponent, held(var), top)
 
