@@ -450,14 +450,14 @@ LBNN_INLINE void lbnn_int_conv(const lbnn_int_layer *layer, const lbnn_int_conv_
     lbnn_int_level(out, out_sigma, exponents, to, count, n, count * n);
 }
 
-LBNN_KERNEL LBNN_FAST void lbnn_int8_conv(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape, const int32_t *mean,
+LBNN_KERNEL LBNN_SMALL void lbnn_int8_conv(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape, const int32_t *mean,
                                 const int32_t *sigma, const lbnn_int_scale *from, const lbnn_int_spread *spread,
                                 int32_t *out, int32_t *out_sigma, lbnn_int_scale *to, int32_t *work)
 {
     lbnn_int_conv(layer, shape, mean, sigma, from, spread, out, out_sigma, to, work, 8);
 }
 
-LBNN_KERNEL LBNN_FAST void lbnn_int16_conv(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape, const int32_t *mean,
+LBNN_KERNEL LBNN_SMALL void lbnn_int16_conv(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape, const int32_t *mean,
                                  const int32_t *sigma, const lbnn_int_scale *from, const lbnn_int_spread *spread,
                                  int32_t *out, int32_t *out_sigma, lbnn_int_scale *to, int32_t *work)
 {

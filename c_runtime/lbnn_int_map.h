@@ -45,7 +45,7 @@ LBNN_INLINE void lbnn_int_lower_sigmas(int32_t *words, int at, int n, int32_t by
 }
 
 /* `count` pixels of `length` mantissas, n in all, each with its exponents, at the largest of them. */
-LBNN_KERNEL LBNN_FAST void lbnn_int_level(int32_t *mean, int32_t *sigma, const int32_t *exponents, lbnn_int_scale *to,
+LBNN_KERNEL LBNN_SMALL void lbnn_int_level(int32_t *mean, int32_t *sigma, const int32_t *exponents, lbnn_int_scale *to,
                                 int count, int length, int n)
 {
     int32_t top = -32768, wide = -32768;

@@ -354,28 +354,32 @@ def _nothing(node: Node, emission: Emission) -> list[Call]:
     return []
 
 
-_CHAIN = (
-    *("lbnn_int_pack", "lbnn_int_pack_map", "lbnn_int_no_spread", "lbnn_int_roots_map", "lbnn_int_unfold"),
-    *("lbnn_int_level", "lbnn_int_settle", "lbnn_int_window", "lbnn_int_free_rows", "lbnn_int_pool_window"),
+_KERNELS = (
+    *("lbnn_int_no_spread", "lbnn_int_roots_map", "lbnn_int_window", "lbnn_int_window_shared", "lbnn_int_free_rows"),
+    *("lbnn_int_pool_window", "lbnn_int_settle", "lbnn_int_level", "lbnn_int_map_means", "lbnn_int_map_sigmas"),
+    *("lbnn_int_map_leaky", "lbnn_int_map_add", "lbnn_int_map_affine", "lbnn_int_unfold"),
 )
-_ON_MAPS: Mapping[str, tuple[Emitter, tuple[str, ...]]] = {
-    "linear": (_nothing, ()),
-    "leaky_relu": (_map_leaky, ("lbnn_int_map_leaky",)),
-    "affine": (_map_affine, ("lbnn_int_map_affine", "lbnn_int_pack_map")),
-    "add": (_map_add, ("lbnn_int_map_add",)),
-    "concat": (_map_concat, ()),
+"""What a network with convolutions may call."""
+
+_ON_MAPS: Mapping[str, Emitter] = {
+    "linear": _nothing,
+    "leaky_relu": _map_leaky,
+    "affine": _map_affine,
+    "add": _map_add,
+    "concat": _map_concat,
 }
 
 
 def rows_with_maps(kernel: str, rows: Mapping[str, Row]) -> Mapping[str, Row]:
     """The rows of an arithmetic for vectors, and what they do with feature maps; `kernel` computes convolutions."""
     found = dict(rows)
-    for op, (emit, kernels) in _ON_MAPS.items():
+    for op, emit in _ON_MAPS.items():
         row = rows[op]
-        found[op] = Row(row.header, (*row.kernels, *kernels), partial(_either, kernel, emit, row.emit))
+        found[op] = Row(row.header, row.kernels, partial(_either, kernel, emit, row.emit))
+    sums = kernel.replace("conv", "sums")
     pooled = partial(_either, kernel, _avg_pool, _nothing)
     return found | {
-        "conv": Row(CONV, (kernel, *_CHAIN), partial(_either, kernel, _nothing, _nothing)),
+        "conv": Row(CONV, (kernel, sums, *_KERNELS), partial(_either, kernel, _nothing, _nothing)),
         "avg_pool": Row(POOL, ("lbnn_int_pool",), pooled),
         "avg_pool_correlated": Row(POOL, ("lbnn_int_pool",), pooled),
         "pad": Row(MAP, (), _nothing),
