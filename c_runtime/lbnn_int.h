@@ -274,8 +274,15 @@ typedef struct {
 LBNN_INLINE lbnn_int_root lbnn_int_sqrt(int32_t v)
 {
     lbnn_int_root r;
+#if defined(__ARM_ARCH_6M__) /* which does not count zeros: most numbers are near the largest */
+    int32_t full = v;
+    for (r.half = 0; full < 1 << 28; r.half++) {
+        full <<= 2;
+    }
+#else
     r.half = (30 - lbnn_int_length(LBNN_AS(uint32_t, v))) >> 1;
     const int32_t full = v << (2 * r.half);
+#endif
     const uint16_t *cell = lbnn_int_roots + ((full >> 23) - 32);
     const int32_t slope = LBNN_AS(int32_t, cell[0]) - LBNN_AS(int32_t, cell[1]);
     r.inverse = LBNN_AS(int32_t, cell[0]) - ((slope * ((full >> 7) & 0xffff)) >> 16);

@@ -184,7 +184,7 @@ LBNN_KERNEL LBNN_FAST int32_t lbnn_int_free_sums(const lbnn_int_layer *layer, co
     return any;
 }
 
-/* For each input p = c sqrt(E^2 + V), rounded up, then the sums; the exponent is that of ((u p) >> 8)^2. `p` has room for
+/* For each input p = c sqrt(E^2 + V), to nearest but at least 1, then the sums; the exponent is that of ((u p) >> 8)^2. `p` has room for
  * the inputs, and for the outputs behind them. */
 LBNN_KERNEL LBNN_SMALL void lbnn_int_moments(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
                                              const lbnn_int_scale *from, int32_t *p, lbnn_int_spread *spread)
@@ -208,7 +208,8 @@ LBNN_KERNEL LBNN_SMALL void lbnn_int_moments(const lbnn_int_layer *layer, const 
         if (p[i]) {
             const lbnn_int_root r = lbnn_int_sqrt(lbnn_int_lifted(p[i], lift));
             const uint32_t product = LBNN_AS(uint32_t, r.sigma) * layer->columns[i];
-            p[i] = lbnn_int_up_twice(LBNN_AS(int32_t, product), 31 - layer->free_bits, r.half);
+            const int32_t drop = lbnn_int_smaller(31 - layer->free_bits + r.half, 31);
+            p[i] = lbnn_int_larger(lbnn_int_near(LBNN_AS(int32_t, product), drop), 1);
         }
     }
     int32_t *const sums = p + n;
@@ -387,6 +388,66 @@ LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const i
     var[1] = odd_spread;
     return even_spread | odd_spread;
 }
+#elif defined(__ARM_ARCH_6M__) && defined(__ARMEL__) && defined(__GNUC__) && !defined(__clang__) \
+    && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && !defined(LBNN_NO_SIMD)
+/* An input and the weights of both rows stand at the same distance from their ends: one negative index is enough for
+ * three arrays. Sums are in high registers, which can be added to; so is e, for the second row. */
+#define LBNN_INT_PRODUCTS(sum, spread)                                                             \
+    "ldrsb %[x], [%[w], %[i]]\n\t"                                                                 \
+    "muls %[t], %[x], %[t]\n\t"                                                                   \
+    "add %[" sum "], %[t]\n\t"                                                                    \
+    "muls %[x], %[s], %[x]\n\t"                                                                   \
+    "asrs %[x], %[x], #8\n\t"                                                                     \
+    "muls %[x], %[x], %[x]\n\t"                                                                   \
+    "add %[" spread "], %[x]\n\t"                                                                 \
+    "adds %[i], #1\n\t"
+
+LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
+                                   int32_t *out, int32_t *var)
+{
+    int32_t even = 0, odd = 0, even_spread = 0, odd_spread = 0;
+    int32_t i = -4 * words, e, s, t, x;
+    mean += words;
+    w += 4 * words;
+    if (sigma) {
+        even_spread = 1;
+        odd_spread = 1;
+        sigma += words;
+        __asm__(".syntax unified\n1:\n\t"
+                "ldrsh %[t], [%[mean], %[i]]\n\t"
+                "mov %[e], %[t]\n\t"
+                "ldrsh %[s], [%[sigma], %[i]]\n\t"
+                LBNN_INT_PRODUCTS("even", "even_spread")
+                "mov %[t], %[e]\n\t"
+                LBNN_INT_PRODUCTS("odd", "odd_spread")
+                "bne 1b"
+                : [i] "+l"(i), [even] "+h"(even), [odd] "+h"(odd), [even_spread] "+h"(even_spread),
+                  [odd_spread] "+h"(odd_spread), [e] "=&h"(e), [s] "=&l"(s), [t] "=&l"(t), [x] "=&l"(x)
+                : [w] "l"(w), [mean] "l"(mean), [sigma] "l"(sigma)
+                : "cc", "memory");
+    } else {
+        __asm__(".syntax unified\n1:\n\t"
+                "ldrsh %[t], [%[mean], %[i]]\n\t"
+                "ldrsb %[x], [%[w], %[i]]\n\t"
+                "muls %[x], %[t], %[x]\n\t"
+                "add %[even], %[x]\n\t"
+                "adds %[i], #1\n\t"
+                "ldrsb %[x], [%[w], %[i]]\n\t"
+                "muls %[x], %[t], %[x]\n\t"
+                "add %[odd], %[x]\n\t"
+                "adds %[i], #1\n\t"
+                "bne 1b"
+                : [i] "+l"(i), [even] "+r"(even), [odd] "+r"(odd), [t] "=&l"(t), [x] "=&l"(x)
+                : [w] "l"(w), [mean] "l"(mean)
+                : "cc", "memory");
+    }
+    out[0] = even;
+    out[1] = odd;
+    var[0] = even_spread;
+    var[1] = odd_spread;
+    return even_spread | odd_spread;
+}
+#undef LBNN_INT_PRODUCTS
 #else
 /* One row of the pair. */
 LBNN_KERNEL LBNN_FAST int32_t lbnn_int8_half(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,

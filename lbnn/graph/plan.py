@@ -8,7 +8,7 @@ rectangle in space and time. A plan gives every body an offset so that no two re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from lbnn import ops
@@ -49,12 +49,31 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan(graph: Graph, scratch: Mapping[str, int] | None = None, given: Mapping[Key, Place] | None = None) -> Plan:
+@dataclass(frozen=True)
+class Needs:
+    """What an arithmetic needs that shapes do not tell, by name of a value.
+
+    `words`: elements of each of its arrays, none where it is never written. `reads`: other values that its node reads
+    besides its inputs. `apart`: those that are joined of parts, but not one behind the other.
+    """
+
+    words: Mapping[str, int] = field(default_factory=dict)
+    reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    apart: frozenset[str] = frozenset()
+
+
+def plan(
+    graph: Graph,
+    scratch: Mapping[str, int] | None = None,
+    given: Mapping[Key, Place] | None = None,
+    needs: Needs | None = None,
+) -> Plan:
     """The smallest plan found; `scratch` gives the floats that a node needs besides its values.
 
     `given` are arrays that lie outside of the work buffer.
     """
-    layouts = dict.fromkeys(_Sharing(graph, scratch or {}, given or {}, shrink).frozen() for shrink in (True, False))
+    facts = (graph, scratch or {}, given or {}, needs or Needs())
+    layouts = dict.fromkeys(_Sharing(*facts, shrink).frozen() for shrink in (True, False))
     return min(map(_placed, layouts), key=lambda found: found.size)
 
 
@@ -101,9 +120,11 @@ class _Region:
 class _Sharing:
     """Decides, node after node, which arrays share memory."""
 
-    def __init__(self, graph: Graph, scratch: Mapping[str, int], given: Mapping[Key, Place], shrink: bool) -> None:
-        self.graph, self.given, self.shrink = graph, given, shrink
-        self.last = _last_uses(graph)
+    def __init__(
+        self, graph: Graph, scratch: Mapping[str, int], given: Mapping[Key, Place], needs: Needs, shrink: bool
+    ) -> None:
+        self.graph, self.given, self.needs, self.shrink = graph, given, needs, shrink
+        self.last = _last_uses(graph, needs)
         self.regions: list[_Region] = []
         self.home: dict[Key, _Region] = {}
         self.outside: dict[Key, Place] = {
@@ -135,7 +156,9 @@ class _Sharing:
             self.outside.update({(node.name, part): self.given[node.name, part] for part in self._parts(node.name)})
         elif memory.stored:
             self.outside[(node.name, MEAN)] = Place(node.name)
-        elif memory.joins:
+        elif self._size(node.name) == 0:
+            self.outside.update({(node.name, part): Place(WORK) for part in self._parts(node.name)})
+        elif memory.joins and node.name not in self.needs.apart:
             for part in self._parts(node.name):
                 self._concat(step, node, part)
         else:
@@ -158,7 +181,7 @@ class _Sharing:
     def _dying_inputs(self, step: int, node: Node, part: str) -> Iterator[_Region]:
         for at in self._in_place_inputs(node):
             region = self.home.get((node.inputs[at], part))
-            if region is not None and self._ends(region) <= step:
+            if region is not None and self._ends(region) <= step and self._size(node.name) <= region.size:
                 yield region
 
     def _in_place_inputs(self, node: Node) -> tuple[int, ...]:
@@ -169,7 +192,7 @@ class _Sharing:
     def _concat(self, step: int, node: Node, part: str) -> None:
         """Lets inputs be written where the result lies, where that is free; the others are to be copied."""
         shape, key = self.graph.values[node.name].shape, (node.name, part)
-        whole = self._fresh(key, prod(shape), step)
+        whole = self._fresh(key, self._size(node.name), step)
         if prod(shape[: node.attrs["axis"]]) != 1:
             return
         at = 0
@@ -220,10 +243,11 @@ class _Sharing:
         return (MEAN, VAR) if self.graph.values[name].random else (MEAN,)
 
     def _size(self, name: str) -> int:
-        return prod(self.graph.values[name].shape)
+        return self.needs.words.get(name, prod(self.graph.values[name].shape))
 
 
-def _last_uses(graph: Graph) -> dict[str, int]:
+def _last_uses(graph: Graph, needs: Needs) -> dict[str, int]:
     """The last step that reads each value; the output is read once more, behind the last node."""
-    last = {name: step for step, node in enumerate(graph.nodes) for name in node.inputs}
+    reads = [(step, (*node.inputs, *needs.reads.get(node.name, ()))) for step, node in enumerate(graph.nodes)]
+    last = {name: step for step, names in reads for name in names}
     return last | {graph.output: len(graph.nodes)}

@@ -56,7 +56,9 @@ def with_variances(model: Model, form: str, seed: int) -> Model:
     for node in model.graph.nodes:
         if "weight" in node.params:
             weight: Any = node.params["weight"]
-            spread = _variances(rng, form, *weight.mean.shape)
+            spread = _variances(rng, form, len(weight.mean), weight.mean[0].size).reshape(weight.mean.shape)
+            if form == "rank1" and node.attrs.get("groups", 1) > 1:
+                spread = _by_group(rng, weight.mean.shape, node.attrs["groups"])
             node = replace(node, params={**node.params, "weight": Moments(weight.mean, spread)})
         nodes.append(node)
     return replace(model, graph=rebuild(model.graph, nodes))
@@ -69,6 +71,12 @@ def _variances(rng: np.random.Generator, form: str, outputs: int, inputs: int) -
     if form == "row":
         return rows * np.ones(inputs)
     return np.zeros((outputs, inputs)) if form == "none" else rng.uniform(0.001, 0.2, (outputs, inputs)) ** 2
+
+
+def _by_group(rng: np.random.Generator, shape: Any, groups: int) -> Any:
+    """Factors of the outputs and inputs of each group."""
+    parts = [_variances(rng, "rank1", shape[0] // groups, int(np.prod(shape[1:]))) for _ in range(groups)]
+    return np.concatenate(parts).reshape(shape)
 
 
 SIZES = (1.0, 1.0, 10.0, 1e3, 1e-3, 0.0, 1e6, 1e9, 1e-30, 1e-42, 1e20, 3e38)

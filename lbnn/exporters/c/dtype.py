@@ -17,6 +17,7 @@ from lbnn.base.arrays import AnyArray
 from lbnn.exporters.c.pack import PackedLayer, pack_floats
 from lbnn.exporters.options import DTYPES
 from lbnn.graph import Graph
+from lbnn.graph.plan import Needs
 
 if TYPE_CHECKING:
     from lbnn.exporters.c.program import Call, Emission, Row
@@ -33,7 +34,8 @@ class DType:
     (--optimize size). `pack(weight, bias, groups, pad, what)` gives the constant array of a layer, `round(graph)` the
     graph with weights that it holds; `half`: they are half floats. Of an integer arithmetic `mean_bits` are those of a
     weight's mean, `study(graph)` gives what its emitters ask, `scratch(graph, study)` the elements that a layer needs
-    beside its values, `close(emission)` what is called behind all layers.
+    beside its values, `needs(graph, study)` how large those are, `close(emission)` what is called behind all layers,
+    and `result(emission)` where mean and variance lie then.
     """
 
     name: str
@@ -52,6 +54,8 @@ class DType:
     study: Callable[[Graph], Any] = lambda graph: None
     scratch: Callable[[Graph, Any], dict[str, int]] = lambda graph, facts: {}
     close: Callable[[Emission], list[Call]] = lambda emission: []
+    needs: Callable[[Graph, Any], Needs] = lambda graph, facts: Needs()
+    result: Callable[[Emission], tuple[str, str]] = lambda emission: emission.output_arrays
 
     @property
     def is_integer(self) -> bool:

@@ -110,7 +110,7 @@ MEASURED = KERNELS | INTEGER_KERNELS
 TABLE_BYTES = {"lbnn_int_narrow": ROOT_BYTES, "lbnn_int_softplus": SOFT_BYTES}
 CHECKS = ("lbnn_is_finite", "lbnn_is_variance", "lbnn_emit", "lbnn_copy")
 GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48, "lbnn_max_pool_shape": 52}
-GEOMETRY_BYTES["lbnn_int_layer"] = 56
+GEOMETRY_BYTES |= {"lbnn_int_layer": 56, "lbnn_int_conv_shape": 84, "lbnn_int_pool_shape": 64}
 SCALE_BYTES, SOURCE_BYTES = 16, 32  # lbnn_int_scale and lbnn_int_source
 _OF_STREAMS = ("state_bytes", "push_work_bytes", "push_macs")
 

@@ -64,38 +64,40 @@ def _pointers(emission: Emission, name: str) -> tuple[str, str]:
     return emission.at(name, MEAN), emission.at(name, VAR if len(parts) > 1 else MEAN)
 
 
-def _given(emission: Emission, name: str) -> tuple[str, str, str]:
+def value_at(emission: Emission, name: str) -> tuple[str, str, str]:
+    """The arrays of a value and its exponents."""
     return (*_pointers(emission, name), _scale(emission, name))
 
 
-def _own(emission: Emission, node: Node) -> tuple[str, str, str]:
-    return _given(emission, node.name)
+def own_value(emission: Emission, node: Node) -> tuple[str, str, str]:
+    """Those of a node's result."""
+    return value_at(emission, node.name)
 
 
 def _finished(emission: Emission, node: Node, calls: list[Call]) -> list[Call]:
     """A wide value becomes narrow where something needs it so; the last one stays or becomes wide."""
     if node.name in emission.facts.wide:
         return calls
-    return [*calls, _narrow(emission, node, _own(emission, node), "0")]
+    return [*calls, _narrow(emission, node, own_value(emission, node), "0")]
 
 
 def _narrow(emission: Emission, node: Node, source: tuple[str, str, str], table: str) -> Call:
     bits = emission.facts.bits[emission.facts.source[node.name]]
-    return call("lbnn_int_narrow", *source, *_own(emission, node), emission.size(node.name), *bits, table)
+    return call("lbnn_int_narrow", *source, *own_value(emission, node), emission.size(node.name), *bits, table)
 
 
 def _widened(emission: Emission, node: Node) -> tuple[list[Call], tuple[str, str, str]]:
     """The calls that make a wide input of a node, and where it lies then."""
-    name, own = node.inputs[0], _own(emission, node)
+    name, own = node.inputs[0], own_value(emission, node)
     if name in emission.facts.wide:
-        return [], _given(emission, name)
-    return [call("lbnn_int_widen", *_given(emission, name), *own, emission.size(name))], own
+        return [], value_at(emission, name)
+    return [call("lbnn_int_widen", *value_at(emission, name), *own, emission.size(name))], own
 
 
 def _linear(kernel: str, node: Node, emission: Emission) -> list[Call]:
     layer: LinearInts = emission.facts.linear[node.name]
     name = node.inputs[0]
-    calls, scratch, given = [], "0", _given(emission, name)
+    calls, scratch, given = [], "0", value_at(emission, name)
     if node.name in emission.plan.scratch:
         scratch = emission.scratch(node.name)
     if emission.facts.source[name] == INPUT:
@@ -107,7 +109,7 @@ def _linear(kernel: str, node: Node, emission: Emission) -> list[Call]:
         scratch = emission.scratch(node.name, _packed_words(inputs, emission.graph)) if layer.form == "free" else "0"
     geometry = emission.geometry(node, "lbnn_int_layer", _struct(kernel, layer, node, emission))
     calls += _spread_calls(layer, geometry, given, scratch)
-    calls.append(call(kernel, geometry, *given, SPREAD, *_own(emission, node)))
+    calls.append(call(kernel, geometry, *given, SPREAD, *own_value(emission, node)))
     return _finished(emission, node, calls)
 
 
@@ -135,10 +137,10 @@ def _struct(kernel: str, layer: LinearInts, node: Node, emission: Emission) -> L
 
 def _leaky_relu(node: Node, emission: Emission) -> list[Call]:
     calls, source = _widened(emission, node)
-    return [*calls, _narrow(emission, node, source, _table(node, emission))]
+    return [*calls, _narrow(emission, node, source, tail_constant(node, emission))]
 
 
-def _table(node: Node, emission: Emission) -> str:
+def tail_constant(node: Node, emission: Emission) -> str:
     """Layers with the same slope share a table."""
     values = tail_table(node.attrs["negative_slope"]).astype(np.uint16)
     for array in emission.weights:
@@ -148,7 +150,7 @@ def _table(node: Node, emission: Emission) -> str:
 
 
 def _affine(node: Node, emission: Emission) -> list[Call]:
-    own, size = _own(emission, node), emission.size(node.name)
+    own, size = own_value(emission, node), emission.size(node.name)
     if emission.facts.source[node.inputs[0]] == INPUT:
         scale, shift = (pattern.astype(np.uint32).view(np.float32) for pattern in input_affine(node, emission.graph))
         factors = emission.constant(node, np.concatenate([shift, scale]), "_factors")
@@ -165,9 +167,11 @@ def _affine(node: Node, emission: Emission) -> list[Call]:
 def _add(node: Node, emission: Emission) -> list[Call]:
     inputs: list[Any] = []
     for name in node.inputs:
-        mean, sigma, scale = _given(emission, name)
+        mean, sigma, scale = value_at(emission, name)
         inputs += [mean, sigma if len(emission.parts(name)) > 1 else "0", scale]
-    return _finished(emission, node, [call("lbnn_int_add", *inputs, *_own(emission, node), emission.size(node.name))])
+    return _finished(
+        emission, node, [call("lbnn_int_add", *inputs, *own_value(emission, node), emission.size(node.name))]
+    )
 
 
 def _concat(node: Node, emission: Emission) -> list[Call]:
@@ -179,14 +183,14 @@ def _concat(node: Node, emission: Emission) -> list[Call]:
     for name in node.inputs:
         length = prod(emission.shape(name)[axis:])
         places = (count, length, step, ahead)
-        calls.append(call("lbnn_int_join", *_given(emission, name), *_own(emission, node), *places))
+        calls.append(call("lbnn_int_join", *value_at(emission, name), *own_value(emission, node), *places))
         ahead += length
     return calls
 
 
 def _variance_head(node: Node, emission: Emission) -> list[Call]:
-    given = _given(emission, node.inputs[0])
-    kernel = call("lbnn_int_variance_head", *given, *_own(emission, node), emission.size(node.name))
+    given = value_at(emission, node.inputs[0])
+    kernel = call("lbnn_int_variance_head", *given, *own_value(emission, node), emission.size(node.name))
     return _finished(emission, node, [kernel])
 
 
@@ -201,7 +205,7 @@ def closing_calls(emission: Emission) -> list[Call]:
         emission.constant(emission.graph.by_name[name], emission.facts.units.astype(np.int16), "_units")
     if name in emission.facts.wide:
         return []
-    own = _given(emission, name)
+    own = value_at(emission, name)
     return [call("lbnn_int_widen", *own, *own, emission.size(name))]
 
 

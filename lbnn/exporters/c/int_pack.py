@@ -23,16 +23,26 @@ def stored_rows(rows: Rows) -> AnyArray:
 
 
 def pack_weights8(layer: LinearInts) -> AnyArray:
+    """The weights of a layer as `pack_rows8` lays them out."""
+    return pack_rows8(layer.weight)
+
+
+def pack_rows8(rows: AnyArray) -> AnyArray:
     """Pairs of rows, the last of an odd number alone; inputs are filled up to an even number."""
-    weight = _even(layer.weight).astype(np.int8)
+    weight = _even(rows).astype(np.int8)
     pairs = len(weight) // 2
     joined = weight[: 2 * pairs].reshape(pairs, 2, weight.shape[1]).transpose(0, 2, 1)
     return np.concatenate([joined.reshape(-1), weight[2 * pairs :].reshape(-1)])
 
 
 def pack_weights16(layer: LinearInts) -> AnyArray:
+    """The weights of a layer as `pack_rows16` lays them out."""
+    return pack_rows16(layer.weight)
+
+
+def pack_rows16(rows: AnyArray) -> AnyArray:
     """Row after row; inputs are filled up to an even number."""
-    return _even(layer.weight).astype(np.int16).reshape(-1)
+    return _even(rows).astype(np.int16).reshape(-1)
 
 
 def _even(weight: AnyArray) -> AnyArray:

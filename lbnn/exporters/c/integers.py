@@ -10,13 +10,14 @@ import numpy as np
 from lbnn.base.arrays import AnyArray
 from lbnn.exporters.c import literals
 from lbnn.exporters.c.dtype import DType
-from lbnn.exporters.c.int_calls import closing_calls, integer_rows, integer_scratch
+from lbnn.exporters.c.int_calls import closing_calls, integer_rows
+from lbnn.exporters.c.int_conv import map_closing, map_needs, map_result, map_scratch, rows_with_maps
 from lbnn.graph.ints.study import study
 
 
 def integer_dtype(name: str, kernel: str, mean_bits: int) -> DType:
     """int32 work memory; results equal the integer reference."""
-    rows = integer_rows(kernel)
+    rows = rows_with_maps(kernel.replace("linear", "conv"), integer_rows(kernel))
     return DType(
         name=name,
         element=np.dtype("<i4"),
@@ -29,8 +30,10 @@ def integer_dtype(name: str, kernel: str, mean_bits: int) -> DType:
         small_sums=rows["linear"],
         mean_bits=mean_bits,
         study=partial(study, mean_bits=mean_bits),
-        scratch=integer_scratch,
-        close=closing_calls,
+        scratch=map_scratch,
+        close=lambda emission: map_closing(emission, closing_calls(emission)),
+        needs=map_needs,
+        result=map_result,
     )
 
 

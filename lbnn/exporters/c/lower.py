@@ -30,7 +30,8 @@ def lower(model: Model, options: COptions) -> Program:
 
 
 def _lower_integers(name: str, graph: Graph, dtype: DType) -> Program:
-    planned = plan(graph, dtype.scratch(graph, dtype.study(graph)))
+    facts = dtype.study(graph)
+    planned = plan(graph, dtype.scratch(graph, facts), needs=dtype.needs(graph, facts))
     return Emission(name, graph, planned, dtype, {}).finish()
 
 

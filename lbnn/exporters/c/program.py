@@ -175,16 +175,24 @@ class Emission:
         """Emits every node."""
         layers = tuple(self._layer(node) for node in self.graph.nodes)
         closing = tuple(self.dtype.close(self))
-        result = (self.at(self.graph.output, MEAN), self.at(self.graph.output, VAR))
         data = (tuple(self.weights), tuple(self.geometries), tuple(self.headers))
-        return Program(self.name, self.graph, self.plan, self.dtype, layers, *data, result, closing)
+        return Program(self.name, self.graph, self.plan, self.dtype, layers, *data, self.dtype.result(self), closing)
+
+    @property
+    def output_arrays(self) -> tuple[str, str]:
+        """Pointers to mean and variance of the result."""
+        return self.at(self.graph.output, MEAN), self.at(self.graph.output, VAR)
 
     def _layer(self, node: Node) -> LayerCalls:
         row = self.dtype.small_sums if node.name in self.small else find_row(self.dtype, node)
-        if row.header not in self.headers:
-            self.headers.append(row.header)
+        self.include(row.header)
         shape = " -> ".join("x".join(map(str, shape)) for shape in self._shapes(node))
         return LayerCalls(self.layers[node.name], node, shape, tuple(row.emit(node, self)))
+
+    def include(self, header: str) -> None:
+        """Notes a header with kernels."""
+        if header not in self.headers:
+            self.headers.append(header)
 
     def _shapes(self, node: Node) -> list[Shape]:
         own = self.graph.values[node.name].shape
@@ -222,9 +230,9 @@ class Emission:
         self.weights.append(Weights(name, self.layers[node.name], stored, lines or ((stored.size, 8),)))
         return name
 
-    def geometry(self, node: Node, kind: str, shape: Any) -> str:
+    def geometry(self, node: Node, kind: str, shape: Any, suffix: str = "") -> str:
         """Notes a constant struct, given as a dataclass of integers, and gives a pointer to it."""
-        name = f"{self._symbol(node.name)}{self.geometry_suffix}"
+        name = f"{self._symbol(node.name)}{suffix or self.geometry_suffix}"
         self.geometries.append(Geometry(kind, name, astuple(shape), shape.largest))
         return f"&{name}"
 

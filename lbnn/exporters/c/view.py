@@ -37,6 +37,10 @@ C_TYPES = {"float32": "float"} | {name: f"{name}_t" for name in _WHOLE}
 MEMBERS = {
     "lbnn_int_layer": "weights of 8 or 16 bits, sigmas, columns, rows; inputs, outputs; fold, bits of free; "
     "exponents of columns, scale, spread, bias, noise",
+    "lbnn_int_conv_shape": "tables of a leaky-ReLU; channels, height, width; out height, width; kernel, stride, start, "
+    "dilation (height, width each); groups; pool (height, width), 1/n, whether correlated; bits",
+    "lbnn_int_pool_shape": "1/n; channels, height, width; out height, width; "
+    "kernel, stride, start (height, width each); count_include_pad, whether correlated; bits",
     "lbnn_conv_shape": "in channels, height, width; out channels, height, width; "
     "kernel, stride, padding, dilation (height, width each); groups",
     "lbnn_conv_small_shape": "in channels of a group, height, width; out channels of a group, height, width; "

@@ -82,13 +82,17 @@ def shared_sum(x: Narrow, layer: LinearInts) -> tuple[Whole, Whole]:
 
 
 def roots_of_second_moments(x: Narrow, layer: LinearInts) -> tuple[Whole, Whole]:
-    """p = c sqrt(E^2 + V) with free_bits bits, rounded up, and the exponent of ((u p) >> 8)^2."""
+    """p = c sqrt(E^2 + V) with free_bits bits to nearest, at least 1, and the exponent of ((u p) >> 8)^2.
+
+    Rounded up they would be too large by a share that counts: most are far below the largest.
+    """
     square, var = 2 * x.mean_exponent + 2, 2 * x.sigma_exponent
     top = np.maximum(square, var)
     total = up(up(x.mean * x.mean, 2), apart(top, square)[:, None]) + up(x.sigma * x.sigma, apart(top, var)[:, None])
     lift, exponent = even_lift(total.max(axis=1), top)
     _, sigma, h = root(np.maximum(total, 1) << np.where(exponent == NONE, 0, lift)[:, None])
-    p = np.where(total > 0, up(up(held(sigma * layer.columns), 31 - layer.free_bits), h), 0)
+    drop = np.minimum(31 - layer.free_bits + h, SHIFT)
+    p = np.where(total > 0, np.maximum(near(held(sigma * layer.columns), drop), 1), 0)
     return p, np.where(exponent == NONE, NONE, 2 * (exponent + layer.column_exponent + 15 - layer.free_bits) + 16)
 
 

@@ -102,7 +102,7 @@ def quantise_linear(
     exponents = (top, spread_exponent, shifted(bias_exponent, 29), shifted(noise_exponent, 28))
     rows = Rows(m, km, squared(m), a, ka, b, kb, c, kc, np.zeros(outputs, np.int64), *exponents)
     layer = LinearInts(whole, mean_bits, rows, form, columns, column_exponent, free, 0, 0, 0, 0)
-    return check_bounds(_with_bits(layer))
+    return check_bounds(with_bits(layer))
 
 
 def quantise_affine(scale: Any, shift: Any) -> Rows:
@@ -144,17 +144,17 @@ def _variances(var: Array) -> tuple[str, Array, Whole, int, Whole]:
     none = np.zeros(0, np.int64)
     if not np.any(var):
         return "none", np.zeros(len(var)), none, 0, none
-    found = _factors(var)
+    found = factors_of(var)
     if found is not None:
         rows, columns = found
         if np.all(columns == columns[0]):
             return "factors", rows * columns[0], none, 0, none
-        mantissas, exponent = _common(np.sqrt(columns))
+        mantissas, exponent = common(np.sqrt(columns))
         return "factors", rows, mantissas, exponent, none
     return _free(var)
 
 
-def _factors(var: Array) -> tuple[Array, Array] | None:
+def factors_of(var: Array) -> tuple[Array, Array] | None:
     """var = rows columns^T, or None if it is no such product."""
     n, i = np.unravel_index(int(var.argmax()), var.shape)
     rows, columns = var[:, i], var[n] / var[n, i]
@@ -167,21 +167,22 @@ def _free(var: Array) -> tuple[str, Array, Whole, int, Whole]:
     tiny = np.finfo(np.float64).tiny
     sigma = np.sqrt(var)
     level = np.log(np.maximum(sigma, sigma.max() * 2.0**-12))
-    mantissas, exponent = _common(np.exp((level - level.mean(axis=1, keepdims=True)).mean(axis=0)))
+    mantissas, exponent = common(np.exp((level - level.mean(axis=1, keepdims=True)).mean(axis=0)))
     share = sigma / (mantissas * 2.0 ** (exponent - 16.0))
     rows = share.max(axis=1) / 255.0
     free = np.clip(np.rint(share / np.maximum(rows, tiny)[:, None]), var > 0, 255).astype(np.int64)
     return "free", rows * rows, mantissas, exponent, free
 
 
-def _common(values: Array) -> tuple[Whole, int]:
+def common(values: Array) -> tuple[Whole, int]:
     """Mantissas of 16 bits with one exponent, rounded up: value = mantissa 2^(exponent - 16)."""
     exponent = int(np.frexp(values.max())[1])
     mantissas = np.minimum(np.ceil(np.ldexp(values, 16 - exponent)), 65535)
     return mantissas.astype(np.int64), exponent
 
 
-def _with_bits(layer: LinearInts) -> LinearInts:
+def with_bits(layer: LinearInts) -> LinearInts:
+    """The layer with the most bits for its inputs that keep all sums inside their bounds."""
     mean_bits = _most(lambda n: mean_bound(layer, n) <= SUM_LIMIT, MOST_MEAN_BITS)
     sigma_bits = _most(lambda n: sigma_bound(layer, n) < PART_LIMIT, MOST_SIGMA_BITS)
     free_bits = _most(lambda n: free_bound(layer, n) < PART_LIMIT, MOST_SIGMA_BITS) if layer.form == "free" else 0
@@ -212,12 +213,14 @@ def free_bound(layer: LinearInts, free_bits: int) -> int:
 
 
 def shared_bound(layer: LinearInts) -> int:
-    """The largest sum of beta^2 (E^2 + V), with what is added for each term."""
+    """The largest sum of beta^2 (E^2 + V), with what is added for each term; columns may be those of several groups."""
     largest = (1 << 2 * layer.mean_bits) + (1 << 2 * layer.sigma_bits)
-    each = np.full(layer.weight.shape[1], largest, np.int64)
-    if layer.columns.size:
+    each = np.full((1, layer.weight.shape[1]), largest, np.int64)
+    if layer.form == "factors" and layer.columns.size:
         each = ((each * layer.columns >> 16) * layer.columns) >> 16
-    return int(((each >> layer.fold) + SHARED_MORE).sum())
+    if layer.form == "squares":
+        each = each * layer.columns.reshape(-1, layer.weight.shape[1]) >> 16
+    return int(((each >> layer.fold) + SHARED_MORE).sum(axis=1).max())
 
 
 def check_bounds(layer: LinearInts) -> LinearInts:

@@ -10,13 +10,18 @@ import numpy as np
 from lbnn import ops
 from lbnn.base.arrays import Floats
 from lbnn.graph.graph import INPUT, Graph, Node
-from lbnn.graph.ints import ends, kernels, others
+from lbnn.graph.ints import conv, ends, kernels, others
+from lbnn.graph.ints.chains import Chain, pool_window
 from lbnn.graph.ints.fixed import Whole
+from lbnn.graph.ints.maps import channels_last, level
 from lbnn.graph.ints.study import Study, elementwise, study
 from lbnn.graph.ints.tables import tail_table
 from lbnn.graph.ints.values import Narrow, Wide
 
 AnyValue = Wide | Narrow
+
+MOST_NUMBERS = 1 << 23
+"""Of an array that is made on the way."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +37,34 @@ def predict_integers(graph: Graph, mean_bits: int, mean: Any, var: Any = None) -
     """A prepared graph for inputs [n, *shape] of float32; `mean_bits` is 8 or 12."""
     facts = study(graph, mean_bits)
     inputs = tuple(None if part is None else ends.float_bits(part).reshape(len(mean), -1) for part in (mean, var))
+    starts = range(0, len(mean), _batch(facts)) or (0,)
+    parts = [_predict(graph, facts, inputs, slice(start, start + _batch(facts))) for start in starts]
+    whole = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return IntegerResult(ends.from_bits(next(whole)), ends.from_bits(next(whole)), next(whole))
+
+
+def _batch(facts: Study) -> int:
+    """Samples at once: windows of all pixels of a layer have to fit memory."""
+    largest = max((each.window.pixels * each.length for each in facts.conv.values()), default=1)
+    return max(1, MOST_NUMBERS // largest)
+
+
+def _predict(graph: Graph, facts: Study, inputs: tuple[Whole | None, ...], rows: slice) -> tuple[Whole, Whole, Any]:
+    given = tuple(None if part is None else part[rows] for part in inputs)
     values: dict[str, AnyValue] = {}
     for node in graph.nodes:
-        values[node.name] = _Step(graph, facts, inputs, values).run(node)
+        if node.name not in facts.inner:
+            values[node.name] = _Step(graph, facts, given, values).run(node)
     out = values[graph.output]
     wide = out if isinstance(out, Wide) else kernels.widen(out)
-    mean_bits_out, var_bits, beyond = ends.emit(wide, facts.units)
-    return IntegerResult(ends.from_bits(mean_bits_out), ends.from_bits(var_bits), beyond)
+    return ends.emit(_in_torch_order(wide, facts.orders[graph.output]), facts.units)
+
+
+def _in_torch_order(x: Wide, order: Whole | None) -> Wide:
+    if order is None:
+        return x
+    back = np.argsort(order)
+    return Wide(x.mean[:, back], x.mean_exponent, x.var[:, back], x.var_exponent)
 
 
 @dataclass(frozen=True)
@@ -51,6 +77,8 @@ class _Step:
     values: dict[str, AnyValue]
 
     def run(self, node: Node) -> AnyValue:
+        if node.name in self.facts.chains:
+            return self._chain(self.facts.chains[node.name])
         general = ops.find(node.op).general
         result: AnyValue = getattr(self, f"_{general}")(node)
         if isinstance(result, Wide) and node.name not in self.facts.wide:
@@ -71,27 +99,82 @@ class _Step:
         value = self.values[name]
         return value if isinstance(value, Wide) else kernels.widen(value)
 
+    def _chain(self, chain: Chain) -> AnyValue:
+        """A convolution and what is computed with it, pixel after pixel."""
+        layer, x = self.facts.conv[chain.conv], self._map(chain)
+        node, bits = self.graph.by_name[chain.last], self.facts.bits[self.facts.source[chain.last]]
+        table = None if chain.leaky is None else self._table(chain.leaky)
+        sums = conv.int_conv(x, layer)
+        if chain.pool is None:
+            return level(kernels.narrow(sums, *bits, table), len(x.mean))
+        return self._pooled(node, kernels.narrow(sums, *conv.MIDDLE, table), len(x.mean))
+
+    def _map(self, chain: Chain) -> Narrow:
+        """What a chain reads, as maps are laid out; the input is packed where it is needed."""
+        if chain.source != INPUT or self.graph.by_name[chain.conv].op.startswith("linear"):
+            return self._narrow(chain.source)
+        mean, var = (self._last(part) for part in self.inputs)
+        assert mean is not None
+        return ends.pack_input(mean, var, *self.facts.bits[INPUT])
+
+    def _last(self, part: Whole | None) -> Whole | None:
+        order = channels_last(self.graph.input.shape)
+        return part if part is None or order is None else part[:, order]
+
+    def _table(self, name: str) -> Whole:
+        return tail_table(self.graph.by_name[name].attrs["negative_slope"])
+
+    def _pooled(self, node: Node, pixels: Narrow, samples: int) -> Narrow:
+        window, counts = pool_window(node, self.graph)
+        wide = conv.int_pool(pixels, window, counts, node.op == "avg_pool_correlated")
+        return level(kernels.narrow(wide, *self.facts.bits[self.facts.source[node.name]]), samples)
+
+    def _avg_pool(self, node: Node) -> AnyValue:
+        window, _ = pool_window(node, self.graph)
+        x = self._narrow(node.inputs[0])
+        return self._pooled(node, conv.pixels_of(x, window.in_pixels), len(x.mean))
+
+    _avg_pool_correlated = _avg_pool
+
+    def _pad(self, node: Node) -> AnyValue:
+        """Convolutions pad what they read."""
+        return self._narrow(node.inputs[0])
+
     def _linear(self, node: Node) -> AnyValue:
         return kernels.int_linear(self._narrow(node.inputs[0]), self.facts.linear[node.name])
 
     def _leaky_relu(self, node: Node) -> AnyValue:
-        table = tail_table(node.attrs["negative_slope"])
-        return kernels.narrow(self._as_wide(node.inputs[0]), *self.facts.bits[node.name], table)
+        table, bits = self._table(node.name), self.facts.bits[self.facts.source[node.name]]
+        if node.name in self.facts.maps:
+            return conv.chunk_leaky(self._narrow(node.inputs[0]), table, bits)
+        return kernels.narrow(self._as_wide(node.inputs[0]), *bits, table)
 
     def _affine(self, node: Node) -> AnyValue:
+        bits = self.facts.bits[self.facts.source[node.name]]
         if self.facts.source[node.inputs[0]] != INPUT:
+            if node.name in self.facts.maps:
+                x, rows = self._narrow(node.inputs[0]), self.facts.affine[node.name]
+                return conv.pixel_affine(x, rows, x.mean.shape[1] // self.facts.maps[node.name], bits)
             return kernels.int_affine(self._as_wide(node.inputs[0]), self.facts.affine[node.name])
         factor, shift = input_affine(node, self.graph)
         mean, var = self.inputs
         assert mean is not None
         spread = None if var is None else ends.affine_variance_bits(var, factor)
-        return ends.pack_input(ends.affine_bits(mean, shift, factor), spread, *self.facts.bits[node.name])
+        order = self.facts.orders[node.name]
+        parts = (ends.affine_bits(mean, shift, factor), spread)
+        placed = [part if part is None or order is None else part[:, order] for part in parts]
+        assert placed[0] is not None
+        return ends.pack_input(placed[0], placed[1], *bits)
 
     def _add(self, node: Node) -> AnyValue:
-        return others.int_add(*(self._narrow(name) for name in node.inputs))
+        a, b = (self._narrow(name) for name in node.inputs)
+        if node.name in self.facts.maps:
+            return conv.chunk_add(a, b, self.facts.bits[self.facts.source[node.name]])
+        return others.int_add(a, b)
 
     def _concat(self, node: Node) -> AnyValue:
-        return others.int_concat([self._narrow(name) for name in node.inputs], concat_order(node, self.graph))
+        order = concat_order(node, self.graph, self.facts)
+        return others.int_concat([self._narrow(name) for name in node.inputs], order)
 
     def _flatten(self, node: Node) -> AnyValue:
         if self.facts.source[node.name] == INPUT:
@@ -108,9 +191,12 @@ def input_affine(node: Node, graph: Graph) -> tuple[Whole, Whole]:
     return ends.float_bits(scale), ends.float_bits(shift / scale)
 
 
-def concat_order(node: Node, graph: Graph) -> Whole:
+def concat_order(node: Node, graph: Graph, facts: Study) -> Whole:
     """Places of the result's elements among those of all parts, one behind the other."""
-    shapes = [graph.values[name].shape for name in node.inputs]
-    starts = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)])
-    places = [start + np.arange(np.prod(shape)).reshape(shape) for start, shape in zip(starts, shapes, strict=False)]
-    return np.concatenate(places, node.attrs["axis"]).reshape(-1)
+    shapes, axis = [graph.values[name].shape for name in node.inputs], node.attrs["axis"]
+    if node.name in facts.maps:
+        shapes, axis = [(-1, facts.maps[name]) for name in node.inputs], 1
+    sizes = [int(np.prod(graph.values[name].shape)) for name in node.inputs]
+    starts = np.cumsum([0, *sizes])
+    places = [start + np.arange(size).reshape(shape) for start, size, shape in zip(starts, sizes, shapes, strict=False)]
+    return np.concatenate(places, axis).reshape(-1)

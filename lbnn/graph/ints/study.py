@@ -14,6 +14,15 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.graph.graph import INPUT, Graph, Node
+from lbnn.graph.ints.chains import (
+    Chain,
+    find_chains,
+    find_maps,
+    find_orders,
+    is_layer,
+    layer_window,
+    source_of,
+)
 from lbnn.graph.ints.fixed import Whole
 from lbnn.graph.ints.quantise import (
     MOST_MEAN_BITS,
@@ -23,15 +32,23 @@ from lbnn.graph.ints.quantise import (
     quantise_affine,
     quantise_linear,
 )
-from lbnn.graph.ints.typical import Typical, typical_inputs
+from lbnn.graph.ints.quantise_conv import ConvInts, quantise_conv, windows_last
+from lbnn.graph.ints.typical import Typical, typical_inputs, typical_values
+from lbnn.graph.ints.typical_maps import typical_windows
 
-OPERATORS = ("linear", "leaky_relu", "affine", "add", "concat", "flatten", "variance_head")
+OPERATORS = (
+    *("linear", "leaky_relu", "affine", "add", "concat", "flatten", "variance_head"),
+    *("conv", "avg_pool", "avg_pool_correlated", "pad"),
+)
 """What has integer kernels, by the name of the general form."""
 
 _GIVE_WIDE = {"linear", "linear_point", "add", "shift", "affine", "variance_head"}
 _TAKE_WIDE = {"leaky_relu", "affine", "variance_head"}
-_UNKNOWN = {"leaky_relu_point", "add_point", "concat_point", "variance_head_point"}
-_TAKE_INPUT = {"linear", "linear_point", "affine", "affine_point", "flatten", "flatten_point"}
+_UNKNOWN = {"leaky_relu_point", "add_point", "concat_point", "variance_head_point", "avg_pool_point"}
+_TAKE_INPUT = {
+    *("linear", "linear_point", "affine", "affine_point", "flatten", "flatten_point"),
+    *("conv", "conv_point", "pad", "pad_point"),
+}
 
 
 @dataclass(frozen=True)
@@ -44,25 +61,41 @@ class Study:
     bits: Mapping[str, tuple[int, int]]
     units: Whole  # of each output: it is counted in units of 2^this
     source: Mapping[str, str]  # the value whose memory each has: what is flattened is its input
+    conv: Mapping[str, ConvInts]
+    chains: Mapping[str, Chain]  # by the last node of each
+    orders: Mapping[str, Whole | None]  # how each value stands in memory
+    maps: Mapping[str, int]  # channels of values that are computed pixel after pixel
+
+    @property
+    def inner(self) -> frozenset[str]:
+        """Nodes whose values are never written: others compute them on the way."""
+        parts = {name: chain for chain in self.chains.values() for name in (chain.conv, chain.leaky, chain.pool)}
+        return frozenset(name for name, chain in parts.items() if name is not None and name != chain.last)
 
 
 def study(graph: Graph, mean_bits: int) -> Study:
     """The facts, or an error that says what integers can't compute."""
     for node in graph.nodes:
         check_node_is_known(node, graph)
-    usual, units = typical_inputs(graph), output_units(graph)
+    orders, values = find_orders(graph), typical_values(graph)
+    usual, units = typical_inputs(graph, values), output_units(graph)
     linear = {
-        node.name: _linear(in_units(node, graph, units), mean_bits, usual.get(node.name))
+        node.name: _in_order(
+            _linear(in_units(node, graph, units), mean_bits, usual.get(node.name)), orders[node.inputs[0]]
+        )
         for node in graph.nodes
-        if ops.find(node.op).general == "linear"
+        if ops.find(node.op).general == "linear" and not is_layer(node, graph)
     }
-    source = _sources(graph)
+    conv = {node.name: _conv(node, graph, mean_bits, values) for node in graph.nodes if is_layer(node, graph)}
+    source, maps = _sources(graph), find_maps(graph)
+    check_result(graph, orders, maps)
     rows = {
-        node.name: _affine(in_units(node, graph, units), graph)
+        node.name: _affine(in_units(node, graph, units), graph, orders[node.name], maps.get(node.name))
         for node in graph.nodes
         if ops.find(node.op).general == "affine" and source[node.inputs[0]] != INPUT
     }
-    return Study(linear, rows, _wide(graph), _bits(graph, linear), units, source)
+    bits = _bits(graph, {**linear, **{name: each.layer for name, each in conv.items()}})
+    return Study(linear, rows, _wide(graph, maps), bits, units, source, conv, find_chains(graph), orders, maps)
 
 
 def output_units(graph: Graph) -> Whole:
@@ -72,7 +105,8 @@ def output_units(graph: Graph) -> Whole:
     or is read by others too.
     """
     node, size = graph.by_name.get(graph.output), prod(graph.values[graph.output].shape)
-    if node is None or graph.users[node.name] or node.op not in ("linear", "linear_point", "affine"):
+    vector = len(graph.values[graph.output].shape) == 1
+    if node is None or graph.users[node.name] or not vector or node.op not in ("linear", "linear_point", "affine"):
         return np.zeros(size, np.int64)
     if node.op == "affine":
         sizes: Whole = np.frexp(np.abs(elementwise(node, graph)[0]))[1].astype(np.int64)
@@ -103,8 +137,12 @@ def check_node_is_known(node: Node, graph: Graph) -> None:
     general = ops.find(node.op).general
     if general not in OPERATORS:
         raise LbnnError(f"op {general!r} has no integer kernel; export with --dtype float32, or use {_known()}")
-    if general == "linear" and prod(graph.values[node.name].shape[:-1]) != 1:
-        raise LbnnError(f"layer {node.name!r}: integers take one vector at a time; export with --dtype float32")
+    if general == "pad" and not all(ops.find(user.op).general in ("pad", "conv") for user in graph.users[node.name]):
+        raise LbnnError(
+            f"layer {node.name!r}: integers pad in front of convolutions alone; export with --dtype float32"
+        )
+    if general == "pad" and graph.output == node.name:
+        raise LbnnError(f"layer {node.name!r}: op 'pad' as a result has no integer kernel; use float32")
     if node.op not in _TAKE_INPUT and any(root_of(graph, name) == INPUT for name in node.inputs):
         raise LbnnError(f"layer {node.name!r}: op {general!r} of the input itself has no integer kernel; use float32")
     if node.op in _UNKNOWN or (node.op == "affine_point" and root_of(graph, node.inputs[0]) != INPUT):
@@ -113,6 +151,14 @@ def check_node_is_known(node: Node, graph: Graph) -> None:
         raise LbnnError(f"layer {node.name!r}: a scale of zero has no integer kernel; export with --dtype float32")
     if general == "variance_head" and len({user.op for user in graph.users[node.inputs[0]]}) > 1:
         raise LbnnError(f"layer {node.name!r}: op {general!r} shares its input; export with --dtype float32")
+
+
+def check_result(graph: Graph, orders: Mapping[str, Whole | None], maps: Mapping[str, int]) -> None:
+    """Refuses a result that stands in another order than torch's and is no map itself."""
+    if orders[graph.output] is not None and root_of(graph, graph.output) not in maps:
+        raise LbnnError(
+            f"layer {graph.output!r}: a result made of a flattened feature map has no integer kernel; use float32"
+        )
 
 
 def _known() -> str:
@@ -128,8 +174,36 @@ def _linear(node: Node, mean_bits: int, usual: Typical | None) -> LinearInts:
         raise LbnnError(f"layer {node.name!r}: {error}") from None
 
 
-def _affine(node: Node, graph: Graph) -> Rows:
-    return quantise_affine(*elementwise(node, graph))
+def _in_order(layer: LinearInts, order: Whole | None) -> LinearInts:
+    """The layer with its inputs as they stand in memory."""
+    if order is None:
+        return layer
+    columns = layer.columns[order] if layer.columns.size else layer.columns
+    free = layer.free[:, order] if layer.free.size else layer.free
+    return replace(layer, weight=layer.weight[:, order], columns=columns, free=free)
+
+
+def _conv(node: Node, graph: Graph, mean_bits: int, values: Mapping[str, Any]) -> ConvInts:
+    weight, bias = cast(Any, node.params["weight"]), cast(Any, node.params["bias"])
+    groups, window = node.attrs.get("groups", 1), layer_window(node, graph)
+    last = ops.find(node.op).general == "linear"
+    usual = typical_windows(values[source_of(graph, node.inputs[0])], window, groups, last)
+    spread = Moments(windows_last(weight.mean), windows_last(weight.var))
+    try:
+        return quantise_conv(spread, bias, mean_bits, window, groups, usual)
+    except LbnnError as error:
+        raise LbnnError(f"layer {node.name!r}: {error}") from None
+
+
+def _affine(node: Node, graph: Graph, order: Whole | None, channels: int | None) -> Rows:
+    """A row for each element, or for each channel of a map."""
+    parts = [part if order is None else part[order] for part in elementwise(node, graph)]
+    if channels is not None:
+        pixels = [part.reshape(-1, channels) for part in parts]
+        if not all(np.all(part == part[:1]) for part in pixels):
+            raise LbnnError(f"layer {node.name!r}: integers scale feature maps by channels alone; use float32")
+        parts = [part[0] for part in pixels]
+    return quantise_affine(*parts)
 
 
 def elementwise(node: Node, graph: Graph) -> tuple[Any, Any]:
@@ -149,13 +223,13 @@ def _sources(graph: Graph) -> dict[str, str]:
     return {name: root_of(graph, name) for name in graph.values}
 
 
-def _wide(graph: Graph) -> frozenset[str]:
+def _wide(graph: Graph, maps: Mapping[str, int]) -> frozenset[str]:
     """Values that stay as a layer left them: those that nothing needs in 15 bits."""
     wide: dict[str, bool] = {}
     for name in reversed(list(graph.values)):
         users = graph.users[name]
         wide[name] = all(user.op in _TAKE_WIDE or (_flat(user) and wide[user.name]) for user in users)
-    made = [name for name in graph.values if root_of(graph, name) != INPUT]
+    made = [name for name in graph.values if root_of(graph, name) != INPUT and root_of(graph, name) not in maps]
     return frozenset(name for name in made if wide[name] and graph.by_name[root_of(graph, name)].op in _GIVE_WIDE)
 
 
@@ -171,7 +245,7 @@ def _bits(graph: Graph, linear: Mapping[str, LinearInts]) -> dict[str, tuple[int
         for user in graph.users[name]:
             if user.name in linear:
                 asked.append((linear[user.name].mean_bits, linear[user.name].sigma_bits))
-            elif ops.find(user.op).general in ("flatten", "concat"):
+            elif ops.find(user.op).general in ("flatten", "concat", "pad"):
                 asked.append(found[user.name])
         found[name] = (min(mean for mean, _ in asked), min(sigma for _, sigma in asked))
     for name in graph.values:  # what shares memory shares its bits

@@ -6,6 +6,7 @@ No data is asked for: inputs are drawn as the network's own standardisation says
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from lbnn.base.moments import Moments
 from lbnn.graph.graph import INPUT, Graph
 from lbnn.graph.reference import evaluate
 
-DRAWS, SEED = 256, 0
+DRAWS, FEWEST, MOST_NUMBERS, SEED = 256, 8, 1 << 22, 0
+"""Inputs that are drawn; fewer where one of the network's values is large."""
+
 LEAST_SPREAD = 0.01
 """Share of an input's own square that is added to the covariance: no direction counts for nothing."""
 
@@ -29,14 +32,21 @@ class Typical:
     covariance: Array
 
 
-def typical_inputs(graph: Graph) -> dict[str, Typical]:
-    """Of every linear layer that takes one vector."""
+def typical_values(graph: Graph) -> dict[str, Any]:
+    """Every value for the same usual inputs."""
     centre, spread = _usual(graph)
-    draws = centre + spread * np.random.default_rng(SEED).normal(size=(DRAWS, *graph.input.shape))
+    largest = max(prod(value.shape) for value in graph.values.values())
+    count = int(np.clip(MOST_NUMBERS // largest, FEWEST, DRAWS))
+    draws = centre + spread * np.random.default_rng(SEED).normal(size=(count, *graph.input.shape))
     with np.errstate(over="ignore", invalid="ignore"):
-        values = evaluate(graph, draws, np.zeros_like(draws) if graph.input.random else None)
+        return evaluate(graph, draws, np.zeros_like(draws) if graph.input.random else None)
+
+
+def typical_inputs(graph: Graph, values: dict[str, Any]) -> dict[str, Typical]:
+    """Of every linear layer that takes one vector."""
     linear = [node for node in graph.nodes if ops.find(node.op).general == "linear"]
-    found = {node.name: _typical(values[node.inputs[0]]) for node in linear}
+    vectors = [node for node in linear if prod(graph.values[node.name].shape[:-1]) == 1]
+    found = {node.name: _typical(values[node.inputs[0]]) for node in vectors}
     return {name: each for name, each in found.items() if np.isfinite(each.covariance).all()}
 
 
@@ -51,9 +61,13 @@ def _usual(graph: Graph) -> tuple[Any, Any]:
 
 def _typical(value: Any) -> Typical:
     mean = value.mean if isinstance(value, Moments) else value
-    rows = np.asarray(mean).reshape(DRAWS, -1)
-    spread = value.var.reshape(DRAWS, -1).mean(axis=0) if isinstance(value, Moments) else np.zeros(rows.shape[1])
-    covariance = np.cov(rows.T, bias=True).reshape(rows.shape[1], -1) + np.diag(spread)
+    rows = np.asarray(mean).reshape(len(mean), -1)
+    return typical_of(rows, value.var.reshape(len(rows), -1) if isinstance(value, Moments) else np.zeros_like(rows))
+
+
+def typical_of(rows: Array, var: Array) -> Typical:
+    """Of inputs whose means are rows, and their variances."""
+    covariance = np.cov(rows.T, bias=True).reshape(rows.shape[1], -1) + np.diag(var.mean(axis=0))
     least = LEAST_SPREAD * np.mean(rows * rows) + np.finfo(np.float64).tiny
     return Typical(rows.mean(axis=0), covariance + least * np.eye(rows.shape[1]))
 
