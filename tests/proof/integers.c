@@ -110,18 +110,21 @@ void prove_lbnn_int_apart(void)
     //@ check range: distance <= 31;
 }
 
-/* The largest mean of so many bits, the largest sigma's half at each place, or no sigma. */
+/* The largest mean of so many bits, and the largest sigma's half at a place, or no sigma. */
+static void drop_box(int n, int half, int mean_bits)
+{
+    const int32_t least = n ? 1 << (n - 1) : 0, largest = n ? least - 1 + least : 0;
+    const int32_t drop = lbnn_int_drop(between(least, largest), half, mean_bits);
+    const int32_t e = lbnn_int_dropped(between(-largest, largest), lbnn_int_smaller(drop, 31));
+    //@ check range: drop >= 1 && -32768 <= e <= 32768;
+}
+
 void prove_lbnn_int_dropped(void)
 {
-    static const int most[2] = {3, 15}, halves[5] = {-1, 0, 15, 30, 31};
-    for (int i = 0; i < 2; i++) {
-        for (int n = 0; n <= 31; n++) {
-            const int32_t least = n ? 1 << (n - 1) : 0, largest = n ? least - 1 + least : 0;
-            for (int k = 0; k < 5; k++) {
-                const int32_t drop = lbnn_int_drop(between(least, largest), halves[k], most[i]);
-                const int32_t e = lbnn_int_dropped(between(-largest, largest), lbnn_int_smaller(drop, 31));
-                //@ check range: drop >= 1 && -32768 <= e <= 32768;
-            }
+    for (int n = 0; n <= 31; n++) {
+        for (int half = -1; half <= 31; half += 4) {
+            drop_box(n, half, 3);
+            drop_box(n, half, 15);
         }
     }
 }
