@@ -222,7 +222,7 @@ static void fuzz_int_moments(fuzz *f)
 /* The mantissas stay in their bits, sigmas are zero where variances are, and without a table they are roots. */
 static void fuzz_int_narrow(fuzz *f)
 {
-    const int n = fuzz_size(f, 1, 9), mean_bits = fuzz_size(f, 3, 15), sigma_bits = fuzz_size(f, 1, 14);
+    const int n = fuzz_size(f, 1, 9), mean_bits = fuzz_size(f, 4, 15), sigma_bits = fuzz_size(f, 1, 14);
     const int32_t most_mean = any_int(f, 0, 0x7fffffff), most_var = any_int(f, 0, 0x3fffffff);
     int32_t *mean = int_block(f, n), *var = int_block(f, n);
     lbnn_int_scale from = {any_exponent(f), 2 * (fuzz_size(f, 0, 200) - 100), 0, 0}, to;

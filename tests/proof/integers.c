@@ -123,7 +123,7 @@ void prove_lbnn_int_dropped(void)
 {
     for (int n = 0; n <= 31; n++) {
         for (int half = -1; half <= 31; half += 4) {
-            drop_box(n, half, 3);
+            drop_box(n, half, 4);
             drop_box(n, half, 15);
         }
     }
@@ -249,7 +249,7 @@ static void any_table(uint16_t *table)
 void prove_lbnn_int_narrow(void)
 {
     NARROW(1, 15, 14, 1);
-    NARROW(2, 3, 1, 1);
+    NARROW(2, 4, 1, 1);
     NARROW(3, 15, 12, 0);
 }
 
