@@ -402,7 +402,7 @@ LBNN_INLINE lbnn_int_given lbnn_int_given_of(const lbnn_int_layer *layer, const 
     return given;
 }
 
-/* All pixels. `work` is what lbnn/exporters/c/int_conv.py says: sums, windows, exponents, and pixels of a pool. */
+/* All pixels. `work` is what lbnn/exporters/c/int_memory.py says: sums, windows, exponents, and pixels of a pool. */
 LBNN_INLINE void lbnn_int_conv(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape, const int32_t *mean,
                                const int32_t *sigma, const lbnn_int_scale *from, const lbnn_int_spread *spread,
                                int32_t *out, int32_t *out_sigma, lbnn_int_scale *to, int32_t *work, int bits)
