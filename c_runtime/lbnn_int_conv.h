@@ -92,8 +92,7 @@ LBNN_KERNEL LBNN_SMALL void lbnn_int_roots_map(const lbnn_int_layer *layer, cons
                 if (total) {
                     const lbnn_int_root r = lbnn_int_sqrt(total << lift);
                     const uint32_t product = LBNN_AS(uint32_t, r.sigma) * layer->columns[channel];
-                    const int32_t drop = lbnn_int_smaller(31 - layer->free_bits + r.half, 31);
-                    p = lbnn_int_larger(lbnn_int_near(LBNN_AS(int32_t, product), drop), 1);
+                    p = lbnn_int_larger((((LBNN_AS(int32_t, product) >> (30 - layer->free_bits)) >> r.half) + 1) >> 1, 1);
                 }
                 lbnn_int_put(roots, i, p);
             }
@@ -403,7 +402,7 @@ LBNN_INLINE lbnn_int_given lbnn_int_given_of(const lbnn_int_layer *layer, const 
     return given;
 }
 
-/* All pixels. `work` is what lbnn/exporters/c/int_conv.py says: sums, windows, exponents, and pixels of a pool. */
+/* All pixels. `work` is what lbnn/exporters/c/int_memory.py says: sums, windows, exponents, and pixels of a pool. */
 LBNN_INLINE void lbnn_int_conv(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape, const int32_t *mean,
                                const int32_t *sigma, const lbnn_int_scale *from, const lbnn_int_spread *spread,
                                int32_t *out, int32_t *out_sigma, lbnn_int_scale *to, int32_t *work, int bits)

@@ -208,8 +208,7 @@ LBNN_KERNEL LBNN_SMALL void lbnn_int_moments(const lbnn_int_layer *layer, const 
         if (p[i]) {
             const lbnn_int_root r = lbnn_int_sqrt(lbnn_int_lifted(p[i], lift));
             const uint32_t product = LBNN_AS(uint32_t, r.sigma) * layer->columns[i];
-            const int32_t drop = lbnn_int_smaller(31 - layer->free_bits + r.half, 31);
-            p[i] = lbnn_int_larger(lbnn_int_near(LBNN_AS(int32_t, product), drop), 1);
+            p[i] = lbnn_int_larger((((LBNN_AS(int32_t, product) >> (30 - layer->free_bits)) >> r.half) + 1) >> 1, 1);
         }
     }
     int32_t *const sums = p + n;

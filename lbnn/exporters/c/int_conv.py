@@ -8,22 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from lbnn.exporters.c.int_calls import SOURCE, SPREAD, integer_scratch, own_value, tail_constant, value_at
+from lbnn.exporters.c.int_calls import SOURCE, SPREAD, own_value, tail_constant, value_at
+from lbnn.exporters.c.int_memory import chain_words, halves, map_scratch
 from lbnn.exporters.c.int_pack import ROW, LayerStruct, pack_rows8, pack_rows16, stored_rows, struct_exponents
 from lbnn.exporters.c.program import Call, Emission, Emitter, Row, call
-from lbnn.graph import INPUT, Graph, Node
-from lbnn.graph.ints.chains import POOLS, Chain, pool_window
+from lbnn.graph import INPUT, Node
+from lbnn.graph.ints.chains import Chain, pool_window
 from lbnn.graph.ints.conv import inverse
-from lbnn.graph.ints.maps import CHUNK, Windows
+from lbnn.graph.ints.maps import Windows
 from lbnn.graph.ints.quantise_conv import ConvInts
 from lbnn.graph.ints.reference import input_affine
 from lbnn.graph.ints.study import Study
-from lbnn.graph.plan import Needs
 from lbnn.ops.memory import MEAN, VAR
 
 CONV, POOL, MAP = "lbnn_int_conv.h", "lbnn_int_pool.h", "lbnn_int_map.h"
@@ -92,96 +91,12 @@ class PoolStruct:
         return max(self.channels * (self.height * self.width + 1), rows, columns)
 
 
-# ---- memory -------------------------------------------------------------------------------------------------------
-
-
-def map_scratch(graph: Graph, facts: Study) -> dict[str, int]:
-    """Words that layers need beside their values."""
-    found = integer_scratch(graph, facts)
-    for node in graph.nodes:
-        words = _words_beside(node, graph, facts)
-        if words:
-            found[node.name] = words
-    if facts.orders[graph.output] is not None:
-        found[graph.output] = found.get(graph.output, 0) + 2 * prod(graph.values[graph.output].shape)
-    return found
-
-
-def _words_beside(node: Node, graph: Graph, facts: Study) -> int:
-    if node.name in facts.chains:
-        return sum(_chain_words(facts.chains[node.name], graph, facts))
-    if node.name not in facts.maps or node.name in facts.inner:
-        return 0
-    channels, elements = facts.maps[node.name], prod(graph.values[node.name].shape)
-    if node.op in POOLS:
-        window, _ = pool_window(node, graph)
-        return 2 * channels + window.taps + window.pixels + _spare(channels)
-    if node.op == "affine" and node.inputs[0] != INPUT:
-        return 2 * channels + elements // channels + _spare(channels)
-    return 2 * CHUNK + -(-elements // CHUNK) if node.op in ("leaky_relu", "add") else 0
-
-
-def _spare(channels: int) -> int:
-    """A pixel that does not begin with a word is made elsewhere."""
-    return 2 * ((channels + 1) // 2)
-
-
-def _chain_words(chain: Chain, graph: Graph, facts: Study) -> tuple[int, int, int]:
-    """Words of the packed input, of its roots, and of the kernel."""
-    conv = facts.conv[chain.conv]
-    elements = conv.window.in_pixels * conv.window.channels
-    packed = (2 if graph.input.random else 1) * _halves(elements) if chain.source == INPUT else 0
-    roots = _halves(elements) if conv.layer.form == "free" else 0
-    return packed, roots, _kernel_words(chain, conv, graph)
-
-
-def _kernel_words(chain: Chain, conv: ConvInts, graph: Graph) -> int:
-    """Sums and window of a pixel, exponents of all; pixels of a pool; then what variances of weights may need."""
-    n, words = conv.channels, _halves(conv.length)
-    taps, pixels = _pool(chain, graph)
-    beside = 2 * _halves(n) * taps + (2 * taps if taps > 1 else 0)
-    return 2 * n + 2 * words + pixels + beside + (words + n if _has_rows(conv) else 0)
-
-
-def _has_rows(conv: ConvInts) -> bool:
-    return conv.layer.form == "free" or conv.groups > 1
-
-
-def _pool(chain: Chain, graph: Graph) -> tuple[int, int]:
-    """Pixels of each window of its pool, and pixels of its result."""
-    if chain.pool is None:
-        shape = graph.values[chain.conv].shape
-        conv = graph.by_name[chain.conv].op.startswith("conv")
-        return 1, prod(shape[1:]) if conv else prod(shape[:-1])
-    window, _ = pool_window(graph.by_name[chain.pool], graph)
-    return window.taps, window.pixels
-
-
-def _halves(elements: int) -> int:
-    return (elements + 1) // 2
-
-
-def map_needs(graph: Graph, facts: Study) -> Needs:
-    """Maps take half a word an element in each array; what is computed on the way takes nothing."""
-    words = {name: _halves(prod(graph.values[name].shape)) for name in facts.maps}
-    unwritten = {node.name for node in graph.nodes if node.op.startswith("pad")} | facts.inner
-    words |= dict.fromkeys(unwritten, 0)
-    if facts.orders[graph.output] is None and facts.source[graph.output] in words:
-        words[facts.source[graph.output]] = prod(graph.values[graph.output].shape)  # becomes wide where it lies
-    reads = {chain.last: (chain.source,) for chain in facts.chains.values()}
-    apart = frozenset(node.name for node in graph.nodes if node.op == "concat" and node.name in facts.maps)
-    return Needs(words, reads, apart)
-
-
-# ---- calls --------------------------------------------------------------------------------------------------------
-
-
 def emit_chain(kernel: str, chain: Chain, emission: Emission) -> list[Call]:
     """A convolution with all that is computed with it, in the place of its last node."""
     facts: Study = emission.facts
     conv, node = facts.conv[chain.conv], emission.graph.by_name[chain.conv]
     emission.include(CONV)
-    packed, roots, _ = _chain_words(chain, emission.graph, facts)
+    packed, roots, _ = chain_words(chain, emission.graph, facts)
     calls, given = _packed(chain, conv, emission) if packed else ([], value_at(emission, chain.source))
     layer = emission.geometry(node, "lbnn_int_layer", _layer_struct(kernel, conv, node, emission))
     windows = emission.geometry(node, "lbnn_int_conv_shape", _conv_struct(chain, conv, emission), "_windows")
@@ -200,7 +115,7 @@ def _packed(chain: Chain, conv: ConvInts, emission: Emission) -> tuple[list[Call
     window = conv.window
     elements = window.in_pixels * window.channels
     mean = emission.scratch(chain.last)
-    sigma = emission.scratch(chain.last, _halves(elements)) if emission.graph.input.random else mean
+    sigma = emission.scratch(chain.last, halves(elements)) if emission.graph.input.random else mean
     given, bits = (mean, sigma, "&scale[0]"), emission.facts.bits[INPUT]
     vectors = emission.graph.by_name[chain.conv].op.startswith("linear")
     if vectors or window.channels == 1 or window.in_pixels == 1:

@@ -11,7 +11,8 @@ from lbnn.base.arrays import AnyArray
 from lbnn.exporters.c import literals
 from lbnn.exporters.c.dtype import DType
 from lbnn.exporters.c.int_calls import closing_calls, integer_rows
-from lbnn.exporters.c.int_conv import map_closing, map_needs, map_result, map_scratch, rows_with_maps
+from lbnn.exporters.c.int_conv import map_closing, map_result, rows_with_maps
+from lbnn.exporters.c.int_memory import map_needs, map_scratch
 from lbnn.graph.ints.study import study
 
 

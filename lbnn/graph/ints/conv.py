@@ -11,12 +11,12 @@ from lbnn.graph.ints.fixed import NONE, SHIFT, Whole, apart, bits, down, held, s
 from lbnn.graph.ints.maps import (
     Windows,
     element_places,
-    gathered,
     in_chunks,
     level,
     of_chunks,
     pixel_places,
     stored_exponents,
+    window_values,
 )
 from lbnn.graph.ints.others import int_add
 from lbnn.graph.ints.quantise import PART_LIMIT, SHARED_MORE, SUM_LIMIT, LinearInts, Rows
@@ -53,7 +53,7 @@ def int_conv(x: Narrow, conv: ConvInts) -> Wide:
 
 def _patch(x: Narrow, conv: ConvInts, group: int, exponents: tuple[Whole, Whole]) -> Narrow:
     places = element_places(conv.window, group * conv.inputs, conv.inputs)
-    return Narrow(gathered(x.mean, places), exponents[0], gathered(x.sigma, places), exponents[1])
+    return Narrow(window_values(x.mean, places), exponents[0], window_values(x.sigma, places), exponents[1])
 
 
 def _group_sums(x: Narrow, conv: ConvInts, group: int, exponents: tuple[Whole, Whole]) -> tuple[Whole, Whole]:
@@ -101,7 +101,7 @@ def _free_spread(x: Narrow, conv: ConvInts) -> tuple[Whole, Whole]:
     found = np.repeat(exponent, pixels)
     sums = []
     for group in range(conv.groups):
-        patch = gathered(p, element_places(conv.window, group * conv.inputs, conv.inputs))
+        patch = window_values(p, element_places(conv.window, group * conv.inputs, conv.inputs))
         sums.append(_squares(patch, conv.free_of(group), 128, 8))
     return np.concatenate(sums, axis=1) + (found != NONE)[:, None], found
 

@@ -74,7 +74,7 @@ def element_places(window: Windows, first: int, count: int) -> Whole:
     return np.where(pixels < 0, outside, elements).reshape(window.pixels, -1)
 
 
-def gathered(values: Whole, places: Whole) -> Whole:
+def window_values(values: Whole, places: Whole) -> Whole:
     """[n, elements] -> [n pixels, places]; zeros outside."""
     padded = np.concatenate([values, np.zeros((len(values), 1), np.int64)], axis=1)
     return padded[:, places].reshape(-1, places.shape[1])

@@ -20,7 +20,7 @@ from lbnn.graph.ints.values import Narrow, Wide
 
 AnyValue = Wide | Narrow
 
-MOST_NUMBERS = 1 << 23
+LARGEST_ARRAY = 1 << 23
 """Of an array that is made on the way."""
 
 
@@ -46,7 +46,7 @@ def predict_integers(graph: Graph, mean_bits: int, mean: Any, var: Any = None) -
 def _batch(facts: Study) -> int:
     """Samples at once: windows of all pixels of a layer have to fit memory."""
     largest = max((each.window.pixels * each.length for each in facts.conv.values()), default=1)
-    return max(1, MOST_NUMBERS // largest)
+    return max(1, LARGEST_ARRAY // largest)
 
 
 def _predict(graph: Graph, facts: Study, inputs: tuple[Whole | None, ...], rows: slice) -> tuple[Whole, Whole, Any]:

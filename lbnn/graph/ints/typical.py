@@ -17,7 +17,7 @@ from lbnn.base.moments import Moments
 from lbnn.graph.graph import INPUT, Graph
 from lbnn.graph.reference import evaluate
 
-DRAWS, FEWEST, MOST_NUMBERS, SEED = 256, 8, 1 << 22, 0
+DRAWS, FEWEST, MOST_DRAWN, SEED = 256, 8, 1 << 22, 0
 """Inputs that are drawn; fewer where one of the network's values is large."""
 
 LEAST_SPREAD = 0.01
@@ -36,7 +36,7 @@ def typical_values(graph: Graph) -> dict[str, Any]:
     """Every value for the same usual inputs."""
     centre, spread = _usual(graph)
     largest = max(prod(value.shape) for value in graph.values.values())
-    count = int(np.clip(MOST_NUMBERS // largest, FEWEST, DRAWS))
+    count = int(np.clip(MOST_DRAWN // largest, FEWEST, DRAWS))
     draws = centre + spread * np.random.default_rng(SEED).normal(size=(count, *graph.input.shape))
     with np.errstate(over="ignore", invalid="ignore"):
         return evaluate(graph, draws, np.zeros_like(draws) if graph.input.random else None)

@@ -15,7 +15,7 @@ from lbnn.base.moments import Moments
 from lbnn.graph import rebuild
 from lbnn.graph.ints import conv, kernels
 from lbnn.graph.ints.chains import find_chains
-from lbnn.graph.ints.maps import Windows, channels_last, element_places, gathered, level
+from lbnn.graph.ints.maps import Windows, channels_last, element_places, level, window_values
 from lbnn.graph.ints.quantise import check_bounds
 from lbnn.graph.ints.quantise_conv import quantise_conv, windows_last
 from lbnn.graph.ints.reference import predict_integers
@@ -47,7 +47,7 @@ def test_windows_are_those_of_torch(seed):
     window = Windows(channels, size, out, kernel, stride, pad, dilation)
     order = channels_last(x.shape[1:])
     flat = x.reshape(2, -1)
-    found = gathered(flat if order is None else flat[:, order], element_places(window, 0, channels))
+    found = window_values(flat if order is None else flat[:, order], element_places(window, 0, channels))
     taps = found.reshape(2, window.pixels, window.taps, channels).transpose(0, 3, 2, 1)
     assert np.array_equal(taps.reshape(2, -1, window.pixels), wanted)
 
