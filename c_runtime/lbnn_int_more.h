@@ -104,10 +104,11 @@ LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_softplus(int32_t mean, int32_t exponent,
     const int32_t most = 0x3fffffff;
     const int32_t size = lbnn_int_abs(mean);
     const int32_t left = exponent + 15 > 0 ? lbnn_int_smaller(exponent + 15, 30) : 0;
-    const int held = size <= most >> left;
+    const int32_t whole = size >> (exponent + 15 < 0 ? lbnn_int_smaller(-(exponent + 15), 31) : 0);
+    const int held = whole <= most >> left;
     int32_t a = most;
-    if (size <= most >> left) {
-        a = (size << left) >> (exponent + 15 < 0 ? lbnn_int_smaller(-(exponent + 15), 31) : 0);
+    if (whole <= most >> left) {
+        a = whole << left;
     }
     const int32_t power = a + lbnn_int_times(a, 29013u); /* log2(e) - 1 in units of 2^-16 */
     const int32_t q = lbnn_int_smaller(power >> 15, 31);

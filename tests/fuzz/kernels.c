@@ -19,6 +19,7 @@
 #include "lbnn_stream.h"
 #include "lbnn_pool_correlated.h"
 #include "lbnn_upsample.h"
+#include "lbnn_int_more.h"
 #include "smooth.h"
 #include "tabulated.h"
 
@@ -325,6 +326,7 @@ static void fuzz_linear(fuzz *f) { fuzz_conv(f, linear, linear_shape(f)); }
 static void fuzz_linear_point(fuzz *f) { fuzz_conv_point(f, linear_point, linear_shape(f)); }
 
 #include "rank1.h"
+#include "integers.h"
 
 /* ---- pooling --------------------------------------------------------------------------------------- */
 
@@ -1192,6 +1194,17 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_piecewise", fuzz_piecewise},
     {"lbnn_piecewise_point", fuzz_piecewise_point},
     {"lbnn_lift", fuzz_lift},
+    {"lbnn_int8_linear", fuzz_int8_linear},
+    {"lbnn_int16_linear", fuzz_int16_linear},
+    {"lbnn_int_add", fuzz_int_add},
+    {"lbnn_int_affine", fuzz_int_affine},
+    {"lbnn_int_emit", fuzz_int_emit},
+    {"lbnn_int_moments", fuzz_int_moments},
+    {"lbnn_int_narrow", fuzz_int_narrow},
+    {"lbnn_int_pack_means", fuzz_int_pack},
+    {"lbnn_int_pack_sigmas", fuzz_int_pack_sigmas},
+    {"lbnn_int_shared", fuzz_int_shared},
+    {"lbnn_int_variance_head", fuzz_int_variance_head},
     {"lbnn_linear_rank1", fuzz_linear_rank1},
     {"lbnn_linear_rank1_point", fuzz_linear_rank1_point},
     {"lbnn_conv2d_rank1", fuzz_conv2d_rank1},

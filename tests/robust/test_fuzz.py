@@ -17,7 +17,13 @@ from fuzz import CORPUS, HARNESS, MODELS, RUNTIME, Result
 from lbnn.exporters.c.footprint import KERNELS
 from places import need
 
-TARGETS = sorted([*KERNELS, *(f"predict_{name}" for name in MODELS)])
+INTEGER_TARGETS = (
+    *("lbnn_int8_linear", "lbnn_int16_linear", "lbnn_int_shared", "lbnn_int_moments", "lbnn_int_narrow"),
+    *("lbnn_int_pack_means", "lbnn_int_pack_sigmas", "lbnn_int_emit", "lbnn_int_add", "lbnn_int_affine"),
+    "lbnn_int_variance_head",
+)
+"""The others are parts of these, or copy numbers from one place to another."""
+TARGETS = sorted([*KERNELS, *INTEGER_TARGETS, *(f"predict_{name}" for name in MODELS)])
 SHORT = ("lanes", "memory")
 ROUND = ("-seed=1", "-runs=100")
 LEVEL = "-O0"  # compiles in a fifth of the time
@@ -51,6 +57,9 @@ FAULTS = (
           "lbnn_variance_head", "lanes", "outside the range of representable values"),
     Fault("lbnn_conv_small.h", "sum.var += x.s * v;", "sum.var += x.v * v;",
           "lbnn_conv2d_small", "lanes", "not what float64 gives|is hidden"),
+    Fault("lbnn_int_linear.h", "if (n < rows) {", "if (n < rows + 1) {", "lbnn_int8_linear", "lanes", "overflow"),
+    Fault("lbnn_int.h", "uint32_t top = LBNN_AS(uint32_t, largest) + (half >= 0 ? 1u << half : 0u);",
+          "uint32_t top = LBNN_AS(uint32_t, largest);", "lbnn_int_narrow", "lanes", "a mantissa leaves its bits"),
     Fault("lbnn_pool.h", "*out++ = squared ? scale * scale * sum : scale * sum;",
           "*out = squared ? scale * scale * sum : scale * sum + 0.0f * *out; out++;",
           "lbnn_avg_pool_point", "memory", "use-of-uninitialized-value"),

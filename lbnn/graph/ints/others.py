@@ -54,8 +54,9 @@ def int_softplus(mean: Whole, exponent: Whole) -> tuple[Whole, Whole]:
     """
     size = np.abs(held(mean))
     left = np.clip(exponent + 15, 0, 30)
-    within = size <= (MOST >> left)
-    a = np.where(within, down(np.where(within, size, 0) << left, np.clip(-(exponent + 15), 0, SHIFT)), MOST)
+    whole = down(size, np.clip(-(exponent + 15), 0, SHIFT))
+    within = whole <= (MOST >> left)
+    a = np.where(within, np.where(within, whole, 0) << left, MOST)
     power = held(a + scale(a, LOG2_E))
     q, f = power >> 15, power & 32767
     p = _between(f, 0)

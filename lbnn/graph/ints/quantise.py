@@ -22,6 +22,9 @@ SUM_LIMIT = 1 << 30
 PART_LIMIT = 1 << 28
 """No part of a variance goes beyond it: three of them are below 2^30, which roots are taken of."""
 
+LEAST_MEAN_BITS = 4
+"""With fewer, what roundings and the largest sigma add to a mean does not fit 32 bits."""
+
 SHARED_MORE, LEAST_FOLD = 2, 2
 """Added to a shared sum for each input: more than what its term is rounded down by, 1 + 3 / 2^fold at most."""
 
@@ -226,7 +229,7 @@ def shared_bound(layer: LinearInts) -> int:
 def check_bounds(layer: LinearInts) -> LinearInts:
     """The layer, if no input whatever can carry one of its sums out of int32."""
     kept = (
-        3 <= layer.mean_bits <= MOST_MEAN_BITS
+        LEAST_MEAN_BITS <= layer.mean_bits <= MOST_MEAN_BITS
         and 1 <= layer.sigma_bits <= MOST_SIGMA_BITS
         and mean_bound(layer, layer.mean_bits) <= SUM_LIMIT
         and sigma_bound(layer, layer.sigma_bits) < PART_LIMIT

@@ -78,3 +78,15 @@ def test_numbers_keep_their_digits_whatever_their_neighbours_are():
     back = mantissa * 2.0 ** (exponent - 16.0 - shift)
     assert np.all(back >= values) and np.all(back <= values * (1 + 2.0**-15))
     assert back[3] == 0.0
+
+
+def test_no_sigma_is_lost_and_no_column_is_rounded_down():
+    rng = np.random.default_rng(2)
+    var = rng.uniform(0.1, 1.0, (4, 5))
+    var[1, 2] = 1e-12
+    none = Moments(np.zeros(4), np.zeros(4))
+    assert quantise_linear(Moments(rng.normal(size=(4, 5)), var), none, 8).free[1, 2] == 1
+    columns = rng.uniform(0.1, 1.0, 5)
+    found = quantise_linear(Moments(rng.normal(size=(4, 5)), np.outer(np.ones(4), columns)), none, 8)
+    stored = found.columns * 2.0 ** (found.column_exponent - 16.0)
+    assert np.all(stored**2 * columns.max() >= columns * (1.0 - 1e-12))

@@ -7,6 +7,7 @@ from int_models import branches, hostile_inputs, network
 from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
+from lbnn.cli.demo_story import train
 from lbnn.graph.ints.reference import predict_integers
 from lbnn.graph.ints.study import study
 from lbnn.graph.passes import prepare
@@ -30,6 +31,22 @@ def test_what_the_examples_lose(name, dtype, most):
     loss = ordinary_loss(example(name), dtype)
     assert loss.kl_mean <= most
     assert loss.least_ratio >= 0.9
+
+
+@pytest.mark.parametrize(("mean_bits", "most"), [(8, 5e-3), (12, 5e-4)])
+def test_what_the_paper_s_network_loses(paper_network, mean_bits, most):
+    x = np.random.default_rng(0).uniform(-0.5, 0.5, (500, 1)).astype(np.float32)
+    found = predict_integers(prepare(paper_network.graph, False), mean_bits, x)
+    loss = measure_loss(predict(paper_network.graph, x), Moments(found.mean, found.var))
+    assert loss.kl_mean <= most
+    assert loss.least_ratio >= 0.9
+
+
+@pytest.fixture(scope="module")
+def paper_network():
+    """As `lbnn demo --quick` trains it."""
+    network, _ = train(epochs=300)
+    return read_model(network.eval(), (1,))
 
 
 @pytest.mark.parametrize("factor", [10, 1000])

@@ -5,14 +5,17 @@ import subprocess
 
 import numpy as np
 import pytest
+import torch
 
 import lbnn
 from c_models import STRICT, generated
 from int_models import branches, hostile_inputs, network, reference, same_bits
+from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
 from lbnn.device.devices import run_model
 from lbnn.exporters.c import COptions, footprint, lower
 from lbnn.exporters.c.folder import generate
+from lbnn.model.file import read_model
 from places import need
 
 DTYPES = ("int8", "int16")
@@ -35,6 +38,14 @@ def test_every_operator_gives_the_bits_of_the_reference(tmp_path, form, dtype):
     for number, spread in enumerate((None, var)):
         found, wanted = run("c", branches(form=form), tmp_path / str(number), dtype, x, spread)
         assert same_bits(found, wanted).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_activation_at_the_end_gives_the_bits_of_the_reference(tmp_path, dtype):
+    torch.manual_seed(0)
+    model = read_model(bnn.Sequential(bnn.Linear(5, 3), bnn.LeakyReLU(0.1)), (5,))
+    found, wanted = run("c", model, tmp_path, dtype, hostile_inputs(5, 120))
+    assert same_bits(found, wanted).all()
 
 
 @pytest.mark.parametrize(
