@@ -69,7 +69,7 @@ test: .venv/installed lint ## run the whole test suite; TESTS=tests/base for a p
 elsewhere: .venv/installed ## make test in a fresh clone in a folder with a space, as another user, with other settings, offline
 	$(BIN)/python tools/check/elsewhere.py --jobs $(JOBS) --tests "$(TESTS)"
 
-mutants: .venv/installed ## apply over 850 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
+mutants: .venv/installed ## apply over 900 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
 	$(BIN)/python tools/check/$(if $(RANDOM),mutants_random.py --count $(RANDOM) --seed $(or $(SEED),1),mutants.py) --jobs $(JOBS)
 
 extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on every backend: about 4 minutes of one core
