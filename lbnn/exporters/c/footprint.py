@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import prod
 
 from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.exporters.c.half_footprint import HALF_KERNELS
-from lbnn.exporters.c.heads import stack_len
+from lbnn.exporters.c.heads import head_kernels, stack_len
 from lbnn.exporters.c.int_footprint import (
     INTEGER_CALLEES,
     INTEGER_CHECKS,
@@ -164,7 +165,9 @@ def footprint(program: Program) -> Footprint:
         weight_bytes=program.weight_bytes + geometry,
         code_bytes=functions * PREDICT_CODE + CALL_CODE * len(kernels) + code,
         work_bytes=program.dtype.element.itemsize * program.work_len,
-        stack_bytes=functions * PREDICT_STACK + max(measured[name][1] for name in kernels) + _scales(program),
+        stack_bytes=_integer_stack(program, kernels)
+        if program.dtype.is_integer
+        else functions * PREDICT_STACK + max(measured[name][1] for name in kernels),
         macs=sum(macs(node, program.graph) for node in program.graph.nodes),
         floats=not program.dtype.is_integer or program.graph.head is not None,
         wide_int=program.dtype.is_integer,
@@ -179,13 +182,15 @@ def _called(program: Program) -> list[str]:
     return [name for name in (*called, *inner) if name not in INTEGER_INLINED]
 
 
-def _scales(program: Program) -> int:
-    """The exponents of all values, where the input lies, and the floats of a head."""
-    if not program.dtype.is_integer:
-        return 0
-    floats = stack_len(program.graph.head, program.output_len)
-    scales = SCALE_BYTES * (2 + len(program.graph.nodes)) + SOURCE_BYTES
-    return scales + PREDICT_STACK + (PREDICT_STACK + 4 * floats if floats else 0)
+def _integer_stack(program: Program, kernels: Sequence[str]) -> int:
+    """All layers with the exponents of their values; or the head, beside whose floats they were computed."""
+    own = head_kernels(program.graph.head)
+    layers = max(MEASURED[name][1] for name in kernels if name not in own)
+    inner = 2 * PREDICT_STACK + SCALE_BYTES * (2 + len(program.graph.nodes)) + SOURCE_BYTES + layers
+    if not own:
+        return inner
+    outer = PREDICT_STACK + 4 * stack_len(program.graph.head, program.output_len)
+    return outer + max(inner, PREDICT_STACK + max(MEASURED[name][1] for name in own))
 
 
 def _of_push(push: PushProgram) -> dict[str, int]:
