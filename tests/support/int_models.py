@@ -16,6 +16,9 @@ from lbnn.graph import rebuild
 from lbnn.graph.ints.reference import IntegerResult, predict_integers
 from lbnn.model.file import Model, read_model
 
+CORES = ("cortex-m0-gcc", "cortex-m3", "cortex-m4-gcc", "cortex-m7", "cortex-m33-gcc", "mps3-an547", "rv32imac")
+"""Every instruction set that integer kernels are written for, by gcc or zig."""
+
 
 class Branches(nn.Module):
     """Every operator that integers have, in shapes of odd lengths."""

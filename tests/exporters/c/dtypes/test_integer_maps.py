@@ -9,7 +9,7 @@ import lbnn
 from bench_models import MODELS, build
 from c_models import STRICT, generated
 from int_maps import MAPS, map_network
-from int_models import hostile_inputs, reference, same_bits, with_variances
+from int_models import CORES, hostile_inputs, reference, same_bits, with_variances
 from lbnn.base.errors import LbnnError
 from lbnn.device.devices import run_model
 from lbnn.exporters.c import COptions, footprint, lower
@@ -58,7 +58,7 @@ def test_no_compiler_and_no_level_changes_a_bit(tmp_path, name, device, flags):
     assert run(device, map_network(name, "full", 1), tmp_path, "int8", 40, True, flags).all()
 
 
-@pytest.mark.parametrize("device", ["cortex-m0-gcc", "cortex-m3", "cortex-m4-gcc", "mps3-an547", "rv32imac"])
+@pytest.mark.parametrize("device", CORES)
 @pytest.mark.parametrize("name", ["cnn", "odd branches"])
 def test_no_core_changes_a_bit(tmp_path, name, device):
     if device.endswith(("gcc", "547")):

@@ -9,7 +9,7 @@ import torch
 
 import lbnn
 from c_models import STRICT, WARNINGS, generated
-from int_models import branches, hostile_inputs, network, reference, same_bits
+from int_models import CORES, branches, hostile_inputs, network, reference, same_bits
 from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
 from lbnn.device.devices import run_model
@@ -62,7 +62,7 @@ def test_no_compiler_and_no_level_changes_a_bit(tmp_path, device, flags):
     assert same_bits(found, wanted).all()
 
 
-@pytest.mark.parametrize("device", ["cortex-m0-gcc", "cortex-m3", "cortex-m4-gcc", "mps3-an547", "rv32imac"])
+@pytest.mark.parametrize("device", CORES)
 def test_no_core_changes_a_bit(tmp_path, device):
     if device.endswith(("gcc", "547")):
         need("arm-none-eabi-gcc")
