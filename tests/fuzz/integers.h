@@ -7,6 +7,15 @@ static int32_t *int_block(fuzz *f, int n)
     return (int32_t *)(void *)fuzz_output(f, n);
 }
 
+/* Words to be filled with smaller numbers, and then kept: what these leave of the last one is zero. */
+static void *words_of(fuzz *f, int bytes)
+{
+    const int n = (bytes + 3) / 4;
+    int32_t *words = (int32_t *)(void *)fuzz_block(f, n);
+    words[n - 1] = 0;
+    return words;
+}
+
 /* A whole number of any size within the limits, the limits themselves often. */
 static int32_t any_int(fuzz *f, int32_t least, int32_t most)
 {
@@ -46,7 +55,7 @@ typedef struct {
 
 static const uint16_t *any_rows(fuzz *f, int n)
 {
-    uint16_t *rows = (uint16_t *)(void *)fuzz_block(f, (LBNN_INT_ROW * n + 1) / 2);
+    uint16_t *rows = (uint16_t *)words_of(f, 2 * LBNN_INT_ROW * n);
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < LBNN_INT_ROW; k++) {
             rows[LBNN_INT_ROW * i + k] = (uint16_t)any_int(f, 0, 65535);
@@ -80,7 +89,7 @@ static int_layer any_layer(fuzz *f, int bits, int free)
         made.mean_bits--;
     }
     const int bytes = out * even * (bits == 8 ? 1 : 2);
-    int8_t *w = (int8_t *)(void *)fuzz_block(f, (bytes + 3) / 4);
+    int8_t *w = (int8_t *)words_of(f, bytes);
     for (int i = 0; i < out * even; i++) {
         if (bits == 8) {
             w[i] = (int8_t)any_int(f, -127, 127);
@@ -94,14 +103,14 @@ static int_layer any_layer(fuzz *f, int bits, int free)
     made.layer.weight16 = bits == 8 ? 0 : (const int16_t *)(const void *)w;
     made.layer.rows = any_rows(f, out);
     if (free || fuzz_size(f, 0, 1)) {
-        uint16_t *columns = (uint16_t *)(void *)fuzz_block(f, (in + 1) / 2);
+        uint16_t *columns = (uint16_t *)words_of(f, 2 * in);
         for (int i = 0; i < in; i++) {
             columns[i] = (uint16_t)any_int(f, 0, 65535);
         }
         made.layer.columns = (const uint16_t *)(const void *)fuzz_keep(f, (float *)(void *)columns);
     }
     if (free) {
-        uint8_t *sigmas = (uint8_t *)(void *)fuzz_block(f, (in * out + 3) / 4);
+        uint8_t *sigmas = (uint8_t *)words_of(f, in * out);
         for (int i = 0; i < in * out; i++) {
             sigmas[i] = (uint8_t)any_int(f, 0, 255);
         }

@@ -122,7 +122,7 @@ def test_a_csv_that_cant_be_used_is_one_short_line(tmp_path, text, target, messa
 
 @pytest.mark.parametrize(
     ("shape", "kind"),
-    [((5,), "1 inputs"), ((5, 3), "3 inputs"), ((5, 2, 8), "windows of 2x8"), ((5, 1, 4, 4), "images of 1x4x4")],
+    [((5,), "1 input"), ((5, 3), "3 inputs"), ((5, 2, 8), "windows of 2x8"), ((5, 1, 4, 4), "images of 1x4x4")],
 )
 def test_arrays_of_features_windows_and_images(tmp_path, shape, kind):
     table = read_table(npz_file(tmp_path, x=np.ones(shape), y=np.arange(5)), None)

@@ -60,6 +60,13 @@ INTEGER_STEPS = (
     *("lbnn_int_sqrt", "lbnn_int_lifted", "lbnn_int_filled", "lbnn_int_apart", "lbnn_int_dropped", "lbnn_int_between"),
     *("lbnn_int_scale_shift", "lbnn_int_soft_at", "lbnn_int_float_of"),
 )
+# Kernels of feature maps have no harness yet, as docs/integers.md says.
+UNPROVED = {
+    *("lbnn_int8_conv", "lbnn_int16_conv", "lbnn_int8_sums", "lbnn_int16_sums", "lbnn_int_free_rows"),
+    *("lbnn_int_window", "lbnn_int_window_shared", "lbnn_int_roots_map", "lbnn_int_pool", "lbnn_int_pool_window"),
+    *("lbnn_int_map_means", "lbnn_int_map_sigmas", "lbnn_int_map_add", "lbnn_int_map_affine", "lbnn_int_map_leaky"),
+    *("lbnn_int_settle", "lbnn_int_level", "lbnn_int_unfold"),
+}
 # Called for what is left of a block, of which LBNN_OPTIMIZE_SIZE leaves nothing (LBNN_WHOLE_BLOCKS).
 DEAD = {("lbnn_conv_pixel_one", "size"), ("lbnn_linear_one", "size"), ("lbnn_sum_run", "size")}
 OPTIONS = (
@@ -120,7 +127,8 @@ def goals(only: Iterable[str] = ()) -> list[Goal]:
     ]
     any_bits = [Goal(n, "8", "any bits") for n in (*KERNELS, "lbnn_sqrtf_by_digits")]
     any_bits += [Goal(n, "half", "any bits") for n in HALF_KERNELS]
-    any_bits += [Goal(n, "8", "any bits") for n in dict.fromkeys((*INTEGER_KERNELS, *INTEGER_STEPS))]
+    integers = dict.fromkeys((*INTEGER_KERNELS, *INTEGER_STEPS))
+    any_bits += [Goal(n, "8", "any bits") for n in integers if n not in UNPROVED]
     models = [Goal(n, "8", inputs) for n in MODEL_ENTRIES for inputs in INPUTS]
     chosen = set(only)
     return [goal for goal in (*finite, *any_bits, *models) if not chosen or goal.name in chosen]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lbnn.exporters.c import literals
-from lbnn.exporters.c.heads import HEAD_KERNELS
+from lbnn.exporters.c.heads import HEAD_KERNELS, stack_len
 from lbnn.exporters.c.names import c_string
 from lbnn.exporters.c.program import Program
 from lbnn.exporters.c.selftest import Golden
@@ -59,14 +59,15 @@ class SetView:
 class HeadView:
     """What NAME_classify says: its kernel, where the logits lie in `work`, the class, and when it is unsure.
 
-    `memory` is that of the kernel, of `scratch` floats. `names` are those of the classes as C strings, where the model
-    file has them.
+    `memory` is that of the kernel, of `scratch` floats; in integers they take `stack_bytes` of stack, with the logits.
+    `names` are those of the classes as C strings, where the model file has them.
     """
 
     kernel: str
     what: str
     memory: str
     scratch: int
+    stack_bytes: int
     logits: int
     label: str
     label_is: str
@@ -88,6 +89,7 @@ def head_view(vectors: Golden, program: Program, model: Model) -> HeadView | Non
         what="labels" if program.graph.head == "sigmoid" else "classes",
         memory="scratch" if program.dtype.is_integer else "work",
         scratch=kernel.scratch * program.output_len,
+        stack_bytes=4 * stack_len(program.graph.head, program.output_len),
         logits=program.work_len - 2 * program.output_len,
         label="probability[0] >= 0.5f" if one else f"lbnn_largest(probability, {program.name.upper()}_OUTPUT_LEN)",
         label_is="1 if the label holds, else 0" if one else "the index of the largest probability",
