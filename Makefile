@@ -69,7 +69,7 @@ test: .venv/installed lint ## run the whole test suite; TESTS=tests/base for a p
 elsewhere: .venv/installed ## make test in a fresh clone in a folder with a space, as another user, with other settings, offline
 	$(BIN)/python tools/check/elsewhere.py --jobs $(JOBS) --tests "$(TESTS)"
 
-mutants: .venv/installed ## apply over 900 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
+mutants: .venv/installed ## apply over 950 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
 	$(BIN)/python tools/check/$(if $(RANDOM),mutants_random.py --count $(RANDOM) --seed $(or $(SEED),1),mutants.py) --jobs $(JOBS)
 
 extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on every backend: about 4 minutes of one core
@@ -89,6 +89,9 @@ audit: .venv/installed ## check pins, installed files, licences and our own sour
 
 matrix: .venv/installed ## build and run generated C with every compiler, language and level; compile our source on every Python
 	$(BIN)/python tools/check/matrix.py
+
+integers: .venv/installed ## hold generated integers to their reference, 1000 samples a model, on every compiler, level and core: half an hour
+	$(BIN)/python tools/check/integers.py
 
 fuzz: .venv/installed ## fuzz every C kernel and whole models under clang's sanitizers for SECONDS=600
 	$(BIN)/python tools/check/fuzz.py --seconds $(SECONDS) --jobs $(JOBS)
@@ -111,4 +114,4 @@ lint: .venv/installed ## check style, types, and that imports point one way
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper paper-choices fashion demo bench forms bench-train uci variances large numbers test elsewhere mutants extremes stack random fuzz-files audit matrix fuzz prove analyze recipes lint clean
+.PHONY: help paper paper-choices fashion demo bench forms bench-train uci variances large numbers test elsewhere mutants extremes stack random fuzz-files audit matrix integers fuzz prove analyze recipes lint clean

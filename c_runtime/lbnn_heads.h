@@ -132,9 +132,13 @@ LBNN_INLINE float lbnn_entropy(const float *probability, float *scratch, int k)
  * at t = start + c (1 + sinh u), u uniform: fine where narrow classes are, ever wider behind. */
 #define LBNN_SWEEP_KNOTS 16
 #define LBNN_SWEEP_REACH 2.8f
-#define LBNN_SWEEP_BEFORE 2.0f
+#define LBNN_SWEEP_NOISE 0.71428571f /* of the noise beside a standard deviation */
+#define LBNN_SWEEP_STEPS 2
+#define LBNN_SWEEP_SHOULDER 1.0f
+#define LBNN_SWEEP_FALLEN 3.8f
+#define LBNN_SWEEP_BEYOND 4.0f
 #define LBNN_SWEEP_BEHIND 11.0f
-#define LBNN_SWEEP_UNIT 3.0f
+#define LBNN_SWEEP_UNIT 2.0f
 #define LBNN_SWEEP_NEARBY 0.5f
 #define LBNN_SWEEP_NARROW 0.5f /* the variance below which five points do */
 #define LBNN_SWEEP_FARTHEST 1e15f
@@ -145,6 +149,31 @@ typedef struct {
     float start, unit, ratio;
 } lbnn_sweep;
 
+LBNN_INLINE float lbnn_sweep_sigma(const float *var, int i)
+{
+    return lbnn_sqrtf(LBNN_VARIANCE ? var[i] : 0.0f);
+}
+
+/* A step of Newton's towards the t at which the product of all F is e^(-FALLEN^2 / 2): log F is about -y^2 / 2 with
+ * y = SHOULDER - (t - m) / width, or 0 where that is negative. */
+LBNN_INLINE float lbnn_sweep_step(const float *mean, const float *var, int k, float start)
+{
+    LBNN_ROUND_PRODUCTS
+    float squares = 0.0f;
+    float slope = 0.0f;
+    for (int i = 0; i < k; i++) {
+        const float inverse = 1.0f / (lbnn_sweep_sigma(var, i) + LBNN_SWEEP_NOISE);
+        const float above = LBNN_SWEEP_SHOULDER - (start - mean[i]) * inverse;
+        const float bounded = above < LBNN_SWEEP_FALLEN ? above : LBNN_SWEEP_FALLEN;
+        const float y = bounded > 0.0f ? bounded : 0.0f;
+        squares += y * y;
+        slope += y * inverse;
+    }
+    const float excess = squares - LBNN_SWEEP_FALLEN * LBNN_SWEEP_FALLEN;
+    const float falling = 2.0f * slope;
+    return excess > 0.0f ? excess / (falling > LBNN_LEAST ? falling : LBNN_LEAST) : 0.0f;
+}
+
 LBNN_INLINE lbnn_sweep lbnn_sweep_of(const float *mean, const float *var, int k)
 {
     LBNN_ROUND_PRODUCTS
@@ -152,20 +181,23 @@ LBNN_INLINE lbnn_sweep lbnn_sweep_of(const float *mean, const float *var, int k)
     float end = 0.0f;
     sweep.start = 0.0f;
     for (int i = 0; i < k; i++) {
-        const float reach = LBNN_SWEEP_REACH * lbnn_sqrtf(LBNN_VARIANCE ? var[i] : 0.0f);
-        const float low = mean[i] - reach;
-        const float high = mean[i] + reach;
+        const float sigma = lbnn_sweep_sigma(var, i);
+        const float low = mean[i] - LBNN_SWEEP_REACH * (sigma + LBNN_SWEEP_NOISE);
+        const float high = mean[i] + LBNN_SWEEP_BEYOND * sigma;
         sweep.start = i > 0 && sweep.start > low ? sweep.start : low;
         end = i > 0 && end > high ? end : high;
     }
+    for (int i = 0; i < LBNN_SWEEP_STEPS; i++) {
+        sweep.start += lbnn_sweep_step(mean, var, k, sweep.start);
+    }
     sweep.unit = 0.0f;
     for (int i = 0; i < k; i++) {
-        const float sigma = lbnn_sqrtf(LBNN_VARIANCE ? var[i] : 0.0f);
-        const float ahead = sweep.start - (mean[i] - LBNN_SWEEP_REACH * sigma);
+        const float sigma = lbnn_sweep_sigma(var, i);
+        const float ahead = sweep.start - (mean[i] - LBNN_SWEEP_REACH * (sigma + LBNN_SWEEP_NOISE));
         const float unit = (LBNN_SWEEP_NEARBY * ahead + sigma) + LBNN_SWEEP_UNIT;
         sweep.unit = i > 0 && sweep.unit < unit ? sweep.unit : unit;
     }
-    const float length = end - sweep.start + (LBNN_SWEEP_BEFORE + LBNN_SWEEP_BEHIND);
+    const float length = end - sweep.start + LBNN_SWEEP_BEHIND;
     const float ratio = length / sweep.unit - 1.0f;
     const float far = ratio < 1e9f ? ratio : 1e9f;
     const float span = lbnn_log_of(far + lbnn_sqrtf(far * far + 1.0f)) + 0.88137359f; /* arsinh(far) + arsinh(1) */
@@ -317,7 +349,7 @@ LBNN_KERNEL void lbnn_softmax(const float *LBNN_RESTRICT mean, const float *LBNN
     const lbnn_sweep sweep = lbnn_sweep_of(mean, var, k);
     for (int i = 0; i < k; i += LBNN_LANES) {
         const lbnn_lanes gap = sweep.start - lbnn_lanes_load(mean + i, k - i);
-        const lbnn_lanes from = lbnn_lanes_at_most(gap, LBNN_SWEEP_FARTHEST) - LBNN_SWEEP_BEFORE;
+        const lbnn_lanes from = lbnn_lanes_at_most(gap, LBNN_SWEEP_FARTHEST);
         lbnn_lanes_store(rest + i, from, k - i);
         lbnn_sweep_prepare(lbnn_head_var(var + i, k - i), from, constants + i, k, k - i);
     }

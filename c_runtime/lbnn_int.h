@@ -9,7 +9,8 @@
  *     lbnn_int_is_input(source, n)                                                whether all numbers are finite
  *     lbnn_int_pack(source, mean, sigma, to, n, bits...)                          floats -> narrow
  *     lbnn_int_standardize(source, factors, mean, sigma, to, n, bits...)          (x + t) s of floats -> narrow
- *     lbnn_int_narrow(mean, var, from, out, sigma, to, n, bits..., table)         wide -> narrow, or its leaky-ReLU
+ *     lbnn_int_narrow(mean, var, from, out, sigma, to, n, bits...)                wide -> narrow
+ *     lbnn_int_activate(mean, var, from, out, sigma, to, n, bits..., table)       wide -> narrow, its leaky-ReLU
  *     lbnn_int_widen(e, sigma, from, mean, var, to, n)                            narrow -> wide
  *     lbnn_int_emit(mean, var, from, units, out, out_var, n)                      wide -> floats
  *     lbnn_int_emit_q(mean, var, from, units, out, exponent, out_var, ..., n)     wide -> mantissas and exponents
@@ -30,13 +31,52 @@
 #endif
 
 /* Kernels compiled for size, since they run once for each value, and those that run for each weight. */
-#if defined(__GNUC__) || defined(__clang__)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__FRAMAC__)
 #define LBNN_SMALL __attribute__((cold))
 #define LBNN_FAST __attribute__((hot))
 #else
 #define LBNN_SMALL
 #define LBNN_FAST
 #endif
+
+/* A model says what it does not need, so that kernels leave it out. */
+enum {
+#ifdef LBNN_INT_NO_FREE
+    LBNN_INT_HAS_FREE = 0, /* free variances of weights */
+#else
+    LBNN_INT_HAS_FREE = 1,
+#endif
+#ifdef LBNN_INT_NO_MAPS
+    LBNN_INT_HAS_MAPS = 0, /* feature maps */
+#else
+    LBNN_INT_HAS_MAPS = 1,
+#endif
+#ifdef LBNN_INT_NO_ODD_ROWS
+    LBNN_INT_HAS_ODD_ROWS = 0, /* layers, or groups of one, with an odd number of outputs */
+#else
+    LBNN_INT_HAS_ODD_ROWS = 1,
+#endif
+#ifdef LBNN_INT_NO_ODD_PIXELS
+    LBNN_INT_HAS_ODD_PIXELS = 0, /* feature maps of an odd number of channels behind the first layer */
+#else
+    LBNN_INT_HAS_ODD_PIXELS = 1,
+#endif
+#ifdef LBNN_INT_NO_GROUPS
+    LBNN_INT_HAS_GROUPS = 0,
+#else
+    LBNN_INT_HAS_GROUPS = 1,
+#endif
+#ifdef LBNN_INT_NO_DILATION
+    LBNN_INT_HAS_DILATION = 0,
+#else
+    LBNN_INT_HAS_DILATION = 1,
+#endif
+#ifdef LBNN_INT_NO_CORRELATED
+    LBNN_INT_HAS_CORRELATED = 0 /* average pools of pixels that rise and fall together */
+#else
+    LBNN_INT_HAS_CORRELATED = 1
+#endif
+};
 
 /* The exponent of a tensor of zeros. */
 #define LBNN_INT_NONE (-1048576)
@@ -84,13 +124,13 @@ LBNN_INLINE int32_t lbnn_int_smaller(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
-/* x, at least 0 and at most 2^14 - 1. */
+/* x >= 0, at most 2^14 - 1. */
 LBNN_INLINE int32_t lbnn_int_below_four(int32_t x)
 {
 #if defined(LBNN_INT_SATURATES)
     return LBNN_AS(int32_t, __usat(x, 14));
 #else
-    return x < 0 ? 0 : lbnn_int_smaller(x, 16383);
+    return LBNN_AS(uint32_t, x) < 16383u ? x : 16383;
 #endif
 }
 
@@ -98,6 +138,12 @@ LBNN_INLINE int32_t lbnn_int_below_four(int32_t x)
 LBNN_INLINE int32_t lbnn_int_apart(int32_t top, int32_t x)
 {
     return lbnn_int_smaller(top - x, 31);
+}
+
+/* How far x is below top, the largest of some numbers, of which x is one. */
+LBNN_INLINE int32_t lbnn_int_behind(int32_t top, int32_t x)
+{
+    return top - x;
 }
 
 /* x / 2^k rounded up, for x >= 0. */
@@ -129,7 +175,17 @@ LBNN_INLINE int32_t lbnn_int_times(int32_t x, uint32_t m)
 #endif
 }
 
-/* The same for x >= 0. */
+/* The same for m < 2^15. */
+LBNN_INLINE int32_t lbnn_int_scaled(int32_t x, int32_t m)
+{
+#if defined(__ARM_ARCH_6M__)
+    return lbnn_int_times(x, LBNN_AS(uint32_t, m));
+#else
+    return LBNN_AS(int32_t, (LBNN_AS(int64_t, x) * (m << 16)) >> 32);
+#endif
+}
+
+/* x m / 2^16 rounded down, for x >= 0 and m < 2^16. */
 LBNN_INLINE int32_t lbnn_int_share(int32_t x, int32_t m)
 {
 #if defined(__ARM_ARCH_6M__)
@@ -144,17 +200,6 @@ LBNN_INLINE int32_t lbnn_int_times_up(int32_t x, uint32_t m)
 {
     const uint32_t low = (LBNN_AS(uint32_t, x) & 0xffffu) * m + 0xffffu;
     return (x >> 16) * LBNN_AS(int32_t, m) + LBNN_AS(int32_t, low >> 16);
-}
-
-/* The same less 1, so that what is moved right afterwards and added to 1 is rounded up. */
-LBNN_INLINE int32_t lbnn_int_times_under(int32_t x, uint32_t m)
-{
-#if defined(__ARM_ARCH_6M__)
-    return lbnn_int_times_up(x, m) - 1;
-#else
-    const uint64_t product = LBNN_AS(uint64_t, LBNN_AS(uint32_t, x)) * (m << 16);
-    return LBNN_AS(int32_t, (LBNN_AS(int64_t, product) - 1) >> 32);
-#endif
 }
 
 /* How many bits x has. */
@@ -259,11 +304,6 @@ LBNN_INLINE int32_t lbnn_int_upper(const int32_t *word)
 #endif
 }
 
-LBNN_INLINE int32_t lbnn_int_get(const int32_t *words, int i)
-{
-    return lbnn_int_at(words, i);
-}
-
 /* 1/sqrt(v) = inverse 2^(half - 30), sqrt(v) = sigma 2^-half within 2.5e-4, 0 < sigma <= 2^15, for 0 < v < 2^30. */
 typedef struct {
     int32_t inverse;
@@ -276,14 +316,14 @@ LBNN_INLINE lbnn_int_root lbnn_int_sqrt(int32_t v)
     lbnn_int_root r;
 #if defined(__ARM_ARCH_6M__) /* which does not count zeros: most numbers are near the largest */
     int32_t full = v;
-    for (r.half = 0; full < 1 << 28; r.half++) {
+    for (r.half = 0; !(full >> 28); r.half++) {
         full <<= 2;
     }
 #else
     r.half = (30 - lbnn_int_length(LBNN_AS(uint32_t, v))) >> 1;
     const int32_t full = v << (2 * r.half);
 #endif
-    const uint16_t *cell = lbnn_int_roots + ((full >> 23) - 32);
+    const uint16_t *cell = &lbnn_int_roots[LBNN_AS(uint32_t, full >> 23) - 32u];
     const int32_t slope = LBNN_AS(int32_t, cell[0]) - LBNN_AS(int32_t, cell[1]);
     r.inverse = LBNN_AS(int32_t, cell[0]) - ((slope * ((full >> 7) & 0xffff)) >> 16);
     const uint32_t product = LBNN_AS(uint32_t, full >> 15) * LBNN_AS(uint32_t, r.inverse) + 32767u;
@@ -328,12 +368,11 @@ LBNN_INLINE int32_t lbnn_int_between(const uint16_t *cell, int32_t part)
     return LBNN_AS(int32_t, cell[0]) + ((step * part) >> 8);
 }
 
-/* z = p / 2^(move - half + 12) sigmas from the kink, in units of 2^-12, below 4; 0 <= half <= 15. */
-LBNN_INLINE int32_t lbnn_int_distance(int32_t p, int32_t move, int32_t half)
+/* z = p / 2^(right + 12) sigmas from the kink, in units of 2^-12, below 4; right <= 31. */
+LBNN_INLINE int32_t lbnn_int_distance(int32_t p, int32_t right)
 {
-    const int32_t right = move - half;
     if (right >= 0) {
-        return lbnn_int_below_four(p >> lbnn_int_smaller(right, 31));
+        return lbnn_int_below_four(p >> right);
     }
     return lbnn_int_below_four(lbnn_int_below_four(p) << lbnn_int_smaller(-right, 15));
 }
@@ -356,40 +395,76 @@ LBNN_INLINE int32_t lbnn_int_dropped(int32_t mean, int32_t move)
     return lbnn_int_near(mean, move);
 }
 
-/* Without a table: E' = E, sigma' = sqrt(V). With the tables of a leaky-ReLU, z = |E| / sigma:
- * E' = m E + k sigma I1(z),  sigma' = sigma sqrt(g(z)). May work in place. */
-LBNN_KERNEL LBNN_SMALL void lbnn_int_narrow(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
-                                            int32_t *out, int32_t *sigma, lbnn_int_scale *to, int n,
-                                            int mean_bits, int sigma_bits, const uint16_t *table)
+/* How a wide tensor becomes narrow: sigmas are moved left by `lift` and then have the exponent `sigma`, `ahead` of that
+ * of means, which drop bits. */
+typedef struct {
+    int32_t lift;
+    int32_t ahead;
+    int32_t drop;
+} lbnn_int_narrowing;
+
+LBNN_KERNEL LBNN_SMALL lbnn_int_narrowing lbnn_int_narrowing_of(const lbnn_int_scale *from, lbnn_int_scale *to,
+                                                               int mean_bits, int sigma_bits, int activated)
 {
-    const int32_t largest = from->largest;
-    const int32_t widest = from->widest;
-    const int32_t lift = lbnn_int_lift(widest);
-    const int32_t sigma_exponent = widest ? (from->var - lift) >> 1 : LBNN_INT_NONE;
-    const int32_t ahead = sigma_exponent - from->mean;
-    const int32_t drop = lbnn_int_drop(largest, table ? 14 + ahead : -1, mean_bits);
-    const int32_t move = lbnn_int_smaller(drop, 31);
-    const int32_t excess_move = lbnn_int_smaller(lbnn_int_larger(17 - ahead + drop, 17), 31); /* it is at least 17 */
-    to->mean = from->mean + drop;
-    to->var = widest ? sigma_exponent + 15 - sigma_bits : LBNN_INT_NONE;
-    for (int i = 0; i < n; i++) {
+    const int32_t lift = lbnn_int_lift(from->widest);
+    const int32_t exponent = from->widest ? (from->var - lift) >> 1 : LBNN_INT_NONE, ahead = exponent - from->mean;
+    const lbnn_int_narrowing by = {lift, ahead, lbnn_int_drop(from->largest, activated ? 14 + ahead : -1, mean_bits)};
+    to->mean = from->mean + by.drop;
+    to->var = from->widest ? exponent + 15 - sigma_bits : LBNN_INT_NONE;
+    return by;
+}
+
+/* E' = m E + k sigma I1(z), sigma' = sigma sqrt(g(z)), z = |E| / sigma, by the tables of a leaky-ReLU. May work in
+ * place. */
+LBNN_KERNEL LBNN_FAST void lbnn_int_activate(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
+                                             int32_t *out, int32_t *sigma, lbnn_int_scale *to, int n,
+                                             int mean_bits, int sigma_bits, const uint16_t *table)
+{
+    const lbnn_int_narrowing by = lbnn_int_narrowing_of(from, to, mean_bits, sigma_bits, 1);
+    const int32_t drop = lbnn_int_smaller(by.drop, 31), lift = by.lift, sigma_drop = 30 - sigma_bits;
+    const int32_t excess_drop = lbnn_int_smaller(lbnn_int_larger(17 - by.ahead + by.drop, 17), 31);
+    /* Means that are far below the sigmas drop bits before their distance is found. */
+    const int32_t near = lbnn_int_smaller(2 + by.ahead, 31);
+    const int32_t coarse = lbnn_int_smaller(lbnn_int_larger(by.ahead - 29, 0), 31);
+    int i = 0;
+    do {
         const int32_t m = mean[i], v = var[i];
-        int32_t e = lbnn_int_dropped(m, move), s = 0;
-        int side = LBNN_INT_TAIL;
-        if (table && m < 0) {
+        const uint16_t *side = table + LBNN_INT_TAIL;
+        int32_t e = lbnn_int_dropped(m, drop), s = 0;
+        if (m < 0) {
             e = lbnn_int_near(e * LBNN_AS(int32_t, table[3 * LBNN_INT_TAIL]), table[3 * LBNN_INT_TAIL + 1]);
-            side = 2 * LBNN_INT_TAIL;
+            side += LBNN_INT_TAIL;
         }
         if (v > 0) {
             const lbnn_int_root r = lbnn_int_sqrt(lbnn_int_lifted(v, lift));
-            int32_t gain = 32768;
-            if (table) {
-                const int32_t z = lbnn_int_distance(lbnn_int_share(lbnn_int_size(m), r.inverse), 2 + ahead, r.half);
-                const uint16_t *cell = table + (z >> 8);
-                e += lbnn_int_near((r.sigma * lbnn_int_between(cell, z & 255)) >> r.half, excess_move);
-                gain = lbnn_int_between(cell + side, z & 255);
-            }
-            s = lbnn_int_up_twice(r.sigma * gain, 30 - sigma_bits, r.half);
+            const int32_t z = lbnn_int_distance(lbnn_int_share(lbnn_int_size(m) >> coarse, r.inverse), near - r.half);
+            const int32_t cell = z >> 8, part = z & 255;
+            e += lbnn_int_near((r.sigma * lbnn_int_between(table + cell, part)) >> r.half, excess_drop);
+            s = lbnn_int_up_twice(r.sigma * lbnn_int_between(side + cell, part), sigma_drop, r.half);
+        }
+        lbnn_int_set(out, i, e);
+        lbnn_int_set(sigma, i, s);
+        i++;
+    } while (i < n);
+    if (n & 1) {
+        lbnn_int_set(out, n, 0);
+        lbnn_int_set(sigma, n, 0);
+    }
+}
+
+/* E' = E, sigma' = sqrt(V). May work in place. */
+LBNN_KERNEL LBNN_SMALL void lbnn_int_narrow(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
+                                            int32_t *out, int32_t *sigma, lbnn_int_scale *to, int n,
+                                            int mean_bits, int sigma_bits)
+{
+    const lbnn_int_narrowing by = lbnn_int_narrowing_of(from, to, mean_bits, sigma_bits, 0);
+    const int32_t drop = lbnn_int_smaller(by.drop, 31);
+    for (int i = 0; i < n; i++) {
+        const int32_t e = lbnn_int_dropped(mean[i], drop), v = var[i];
+        int32_t s = 0;
+        if (v > 0) {
+            const lbnn_int_root r = lbnn_int_sqrt(lbnn_int_lifted(v, by.lift));
+            s = lbnn_int_up_twice(r.sigma, 15 - sigma_bits, r.half);
         }
         lbnn_int_set(out, i, e);
         lbnn_int_set(sigma, i, s);

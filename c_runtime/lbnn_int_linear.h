@@ -27,6 +27,9 @@
 #elif defined(__ARM_ARCH_ISA_THUMB) && __ARM_ARCH_ISA_THUMB == 2 && defined(__ARMEL__) && defined(__GNUC__) \
     && !defined(LBNN_NO_SIMD)
 #define LBNN_INT_THUMB 1
+#elif defined(__ARM_ARCH_6M__) && defined(__ARMEL__) && defined(__GNUC__) && !defined(__clang__) \
+    && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && !defined(LBNN_NO_SIMD)
+#define LBNN_INT_THUMB1 1
 #endif
 
 /* A layer. Numbers of a row are 7 words: m, m^2, a, c; shifts of m, a and c in 5 bits each, then the sign of m; then b,
@@ -35,11 +38,10 @@ typedef struct {
     const int8_t *weight8;
     const int16_t *weight16;
     const uint8_t *free;     /* sigmas of the weights, or null */
-    const uint16_t *columns; /* a factor for each input, or null where all are 1 */
+    const uint16_t *columns; /* a factor for each input: an even number of them where variances are such products */
     const uint16_t *rows;
     int32_t in_len;
     int32_t out_len;
-    int32_t fold;
     int32_t free_bits;
     int32_t column_exponent;
     int32_t scale_exponent;
@@ -57,9 +59,11 @@ typedef struct {
     int32_t spread;
     int32_t shared;
     int32_t noise;
+    int32_t some; /* 1 if the variance has any of its parts */
 } lbnn_int_moves;
 
-/* The exponents of a layer's results: the largest of those of their parts; that of variances, which have roots, even. */
+/* The exponents of a layer's results: the largest of those of their parts; that of variances, which have roots, even.
+ * Those of nothing are sums of LBNN_INT_NONE and of others. */
 LBNN_INLINE lbnn_int_moves lbnn_int_meet(int32_t mean, int32_t bias, int32_t spread, int32_t shared, int32_t noise,
                                          lbnn_int_scale *to)
 {
@@ -71,13 +75,9 @@ LBNN_INLINE lbnn_int_moves lbnn_int_meet(int32_t mean, int32_t bias, int32_t spr
     d.spread = lbnn_int_apart(to->var, spread);
     d.shared = lbnn_int_apart(to->var, shared);
     d.noise = lbnn_int_apart(to->var, noise);
+    d.some = lbnn_int_larger(lbnn_int_larger(spread, shared), noise) > LBNN_INT_NONE / 2;
     return d;
 }
-
-typedef struct {
-    int32_t mean;
-    int32_t var;
-} lbnn_int_result;
 
 /* The shift of m in its row, at most 15. */
 LBNN_INLINE int32_t lbnn_int_scale_shift(int32_t shifts)
@@ -85,163 +85,348 @@ LBNN_INLINE int32_t lbnn_int_scale_shift(int32_t shifts)
     return shifts & 31;
 }
 
-/* One output of its sums. */
-LBNN_INLINE lbnn_int_result lbnn_int_finish(const uint16_t *row, const lbnn_int_moves *d, int32_t sum, int32_t spread,
-                                            int32_t shared)
+/* A row, with its parts moved to the exponents of the layer's results: E' = m E + bias, V' = square V + a B + noise. */
+typedef struct {
+    int32_t m;
+    int32_t square;
+    int32_t a;
+    int32_t by_mean;
+    int32_t by_spread;
+    int32_t by_shared;
+    int32_t bias;
+    int32_t noise;
+} lbnn_int_row;
+
+LBNN_INLINE lbnn_int_row lbnn_int_row_of(const uint16_t *row, const lbnn_int_moves *d)
 {
     const int32_t shifts = row[4];
     const int32_t km = lbnn_int_scale_shift(shifts);
     const int32_t bias = LBNN_AS(int32_t, LBNN_AS(uint32_t, row[5]) | LBNN_AS(uint32_t, row[6]) << 16);
-    const int32_t e = lbnn_int_times(sum, row[0]);
-    const int32_t v = lbnn_int_times_under(spread, row[1]);
-    const int32_t w = lbnn_int_times_under(shared, row[2]);
-    const int32_t c = (LBNN_AS(int32_t, row[3]) << 12) - 1;
-    lbnn_int_result r;
-    r.mean = ((e >> km) >> d->mean) + (((bias >> 2) >> (bias & 31)) >> d->bias);
-    r.var = ((v >> (2 * km)) >> d->spread) + ((w >> ((shifts >> 5) & 31)) >> d->shared)
-          + ((c >> ((shifts >> 10) & 31)) >> d->noise) + 3;
+    lbnn_int_row r;
+    r.m = row[0];
+    r.square = row[1];
+    r.a = row[2];
+    r.by_mean = lbnn_int_smaller(km + d->mean, 31);
+    r.by_spread = lbnn_int_smaller(2 * km + d->spread, 31);
+    r.by_shared = lbnn_int_smaller(((shifts >> 5) & 31) + d->shared, 31);
+    r.bias = ((bias >> 2) >> (bias & 31)) >> d->bias;
+    r.noise = (((LBNN_AS(int32_t, row[3]) << 12) >> ((shifts >> 10) & 31)) >> d->noise) + d->some;
     return r;
 }
 
-/* What the variances of the weights come to: B for all rows, or a sum for each, the largest with 28 bits; its exponent is
- * LBNN_INT_NONE where that is nothing. */
+LBNN_INLINE int32_t lbnn_int_row_mean(const lbnn_int_row *row, int32_t sum)
+{
+    return (lbnn_int_scaled(sum, row->m) >> row->by_mean) + row->bias;
+}
+
+/* Each part is rounded down, and `noise` has one more. */
+LBNN_INLINE int32_t lbnn_int_row_var(const lbnn_int_row *row, int32_t spread, int32_t shared)
+{
+    return (lbnn_int_share(spread, row->square) >> row->by_spread) + (lbnn_int_share(shared, row->a) >> row->by_shared)
+         + row->noise;
+}
+
+/* What the variances of the weights come to: B for all rows, or sums; their exponent is LBNN_INT_NONE where that is
+ * nothing. */
 typedef struct {
-    const int32_t *sums; /* of each row, or null */
+    const int32_t *sums; /* of each row of each pixel, or of each pixel; null where there is one sum, `shared` */
     int32_t shared;
     int32_t exponent;
+    int each; /* whether a row has its own sum */
 } lbnn_int_spread;
 
 /* Weights that are known. */
 LBNN_KERNEL LBNN_FAST void lbnn_int_no_spread(lbnn_int_spread *spread)
 {
+    const lbnn_int_spread none = {0, 0, LBNN_INT_NONE, 0};
+    *spread = none;
+}
+
+#if defined(LBNN_INT_THUMB)
+#define LBNN_INT_FACTOR                                                                            \
+    "ldrsh %[e], [%[x]], #2\n\t"                                                                   \
+    "ldrh %[b], [%[beta]], #2\n\t"                                                                 \
+    "mla %[e], %[e], %[b], %[half]\n\t"                                                            \
+    "asr %[e], %[e], #16\n\t"                                                                      \
+    "mla %[sum], %[e], %[e], %[sum]\n\t"
+#endif
+
+/* sum(((x beta + 2^15) >> 16)^2), two inputs a word. */
+LBNN_KERNEL LBNN_FAST int32_t lbnn_int_factored(const int32_t *x, const uint16_t *beta, int words)
+{
+    int32_t sum = 0, half = 32768;
+    const int32_t *const end = x + words;
+#if defined(LBNN_INT_DSP)
+    int32_t b, e, t;
+    do {
+        __asm__("ldr %[e], [%[x]], #4\n\t"
+                "ldr %[b], [%[beta]], #4\n\t"
+                "smlabb %[t], %[e], %[b], %[half]\n\t"
+                "smlatt %[e], %[e], %[b], %[half]\n\t"
+                "pkhtb %[e], %[e], %[t], asr #16\n\t"
+                "smlad %[sum], %[e], %[e], %[sum]"
+                : [x] "+r"(x), [beta] "+r"(beta), [sum] "+r"(sum), [e] "=&r"(e), [b] "=&r"(b), [t] "=&r"(t)
+                : [half] "r"(half)
+                : "memory");
+    } while (x < end);
+#elif defined(LBNN_INT_THUMB)
+    int32_t b, e;
+    do {
+        __asm__(LBNN_INT_FACTOR LBNN_INT_FACTOR
+                : [x] "+r"(x), [beta] "+r"(beta), [sum] "+r"(sum), [e] "=&r"(e), [b] "=&r"(b)
+                : [half] "r"(half)
+                : "memory");
+    } while (x < end);
+#else
+    LBNN_HOLD(half);
+    do {
+        const int32_t first = (lbnn_int_lower(x) * beta[0] + half) >> 16;
+        const int32_t second = (lbnn_int_upper(x) * beta[1] + half) >> 16;
+        sum += first * first + second * second;
+        x++;
+        beta += 2;
+    } while (x < end);
+#endif
+    return sum;
+}
+
+/* The larger of the exponents of means and sigmas, and how far squares of each move right to stand at its double. */
+typedef struct {
+    int32_t top;
+    int32_t by_square;
+    int32_t by_var;
+} lbnn_int_squares;
+
+LBNN_INLINE lbnn_int_squares lbnn_int_squares_of(const lbnn_int_scale *from)
+{
+    lbnn_int_squares s;
+    s.top = lbnn_int_larger(from->mean, from->var);
+    s.by_square = lbnn_int_apart(2 * s.top, 2 * from->mean);
+    s.by_var = lbnn_int_apart(2 * s.top, 2 * from->var);
+    return s;
+}
+
+/* B = sum(beta^2 (E^2 + V)) of `words` words, with a little more for what is rounded to nothing; `sigma` may be null. */
+LBNN_INLINE int32_t lbnn_int_shared_sum(const lbnn_int_layer *layer, const lbnn_int_squares *by, const int32_t *mean,
+                                        const int32_t *sigma, const uint16_t *beta, int words)
+{
+    const int32_t sum = lbnn_int_up(lbnn_int_factored(mean, beta, words), by->by_square) + (layer->in_len >> 2) + 1;
+    return sigma ? sum + lbnn_int_up(lbnn_int_factored(sigma, beta, words), by->by_var) : sum;
+}
+
+LBNN_KERNEL LBNN_SMALL void lbnn_int_shared(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+                                            const lbnn_int_scale *from, lbnn_int_spread *spread)
+{
+    const lbnn_int_squares by = lbnn_int_squares_of(from);
+    const int32_t *const given = from->var == LBNN_INT_NONE ? 0 : sigma;
+    const int32_t sum = lbnn_int_shared_sum(layer, &by, mean, given, layer->columns, (layer->in_len + 1) >> 1);
     spread->sums = 0;
-    spread->shared = 0;
-    spread->exponent = LBNN_INT_NONE;
+    spread->shared = by.top == LBNN_INT_NONE ? 0 : sum;
+    spread->exponent = 2 * (by.top + layer->column_exponent + 1);
+    spread->each = 0;
 }
 
-/* How far left sums can move, so that the largest has 28 bits; `any` has the bits of all of them. */
-LBNN_INLINE int32_t lbnn_int_room(int32_t any)
+/* 1 + sum(((u p + 128) >> 8)^2) of the last of an odd number of rows. */
+LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_free_row(const uint8_t *u, const int32_t *p, int words)
 {
-    return lbnn_int_larger(28 - lbnn_int_bits(LBNN_AS(uint32_t, any)), 0);
-}
-
-/* x 2^k of one of the sums whose room k is. */
-LBNN_INLINE int32_t lbnn_int_filled(int32_t x, int32_t k)
-{
-    return x << k;
-}
-
-/* B = sum(beta^2 (E^2 + V)), each product moved right by `fold`; 2 more for each, to make up for what is rounded down.
- * Without a variance the sigmas are whatever there is, moved right until nothing is left. */
-LBNN_KERNEL LBNN_FAST void lbnn_int_shared(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
-                                           const lbnn_int_scale *from, lbnn_int_spread *spread)
-{
-    const uint16_t *const beta = layer->columns;
-    const int32_t top = lbnn_int_larger(from->mean, from->var);
-    const int32_t by_square = lbnn_int_apart(2 * top, 2 * from->mean);
-    const int32_t by_var = lbnn_int_apart(2 * top, 2 * from->var);
-    const int n = layer->in_len;
-    int32_t sum = 2 * n;
-    for (int i = 0; i < n; i++) {
-        const int32_t e = lbnn_int_at(mean, i), s = lbnn_int_at(sigma, i);
-        int32_t square = ((e * e) >> by_square) + ((s * s) >> by_var);
-        if (beta) {
-            square = lbnn_int_share(lbnn_int_share(square, beta[i]), beta[i]);
-        }
-        sum += square >> layer->fold;
+    int32_t sum = 1;
+    for (int i = 0; i < 2 * words; i++) {
+        const int32_t t = (u[i] * lbnn_int_at(p, i) + 128) >> 8;
+        sum += t * t;
     }
-    const int32_t lift = lbnn_int_room(sum);
-    spread->sums = 0;
-    spread->shared = top == LBNN_INT_NONE ? 0 : lbnn_int_filled(sum, lift);
-    spread->exponent = 2 * (top + layer->column_exponent) + layer->fold - lift;
+    return sum;
 }
 
-/* 1 + sum(((u p + 128) >> 8)^2) of every row, two at a time; returns the bits of all sums. */
-LBNN_KERNEL LBNN_FAST int32_t lbnn_int_free_sums(const lbnn_int_layer *layer, const int32_t *p, int32_t *sums)
+/* The same of a pair of rows. */
+#if defined(LBNN_INT_DSP)
+#define LBNN_INT_FREE                                                                              \
+    "ldr %[t], [%[u]], #4\n\t"                                                                     \
+    "ldr %[e], [%[p]], #4\n\t"                                                                     \
+    "uxtb16 %[x], %[t]\n\t"                                                                        \
+    "uxtb16 %[t], %[t], ror #8\n\t"                                                                \
+    "smlabb %[y], %[e], %[x], %[half]\n\t"                                                         \
+    "smlatt %[x], %[e], %[x], %[half]\n\t"                                                         \
+    "asr %[y], %[y], #8\n\t"                                                                       \
+    "pkhbt %[y], %[y], %[x], lsl #8\n\t"                                                           \
+    "smlad %[even], %[y], %[y], %[even]\n\t"                                                       \
+    "smlabb %[y], %[e], %[t], %[half]\n\t"                                                         \
+    "smlatt %[x], %[e], %[t], %[half]\n\t"                                                         \
+    "asr %[y], %[y], #8\n\t"                                                                       \
+    "pkhbt %[y], %[y], %[x], lsl #8\n\t"                                                           \
+    "smlad %[odd], %[y], %[y], %[odd]"
+#elif defined(LBNN_INT_THUMB)
+#define LBNN_INT_FREE_INPUT                                                                        \
+    "ldrsh %[e], [%[p]], #2\n\t"                                                                   \
+    "ldrb %[x], [%[u]], #1\n\t"                                                                    \
+    "ldrb %[t], [%[u]], #1\n\t"                                                                    \
+    "mla %[x], %[x], %[e], %[half]\n\t"                                                            \
+    "mla %[t], %[t], %[e], %[half]\n\t"                                                            \
+    "asr %[x], %[x], #8\n\t"                                                                       \
+    "asr %[t], %[t], #8\n\t"                                                                       \
+    "mla %[even], %[x], %[x], %[even]\n\t"                                                         \
+    "mla %[odd], %[t], %[t], %[odd]\n\t"
+#define LBNN_INT_FREE LBNN_INT_FREE_INPUT LBNN_INT_FREE_INPUT "# %[y]"
+#endif
+
+#if defined(LBNN_INT_FREE)
+LBNN_INLINE void lbnn_int_free_pair(const uint8_t *u, const int32_t *p, int words, int32_t *sums)
 {
-    const int n = layer->in_len;
-    const uint8_t *u = layer->free;
-    const int32_t *const end = p + n;
-    int32_t any = 0;
-    for (int rows = layer->out_len; rows > 0; rows -= 2) {
-        const uint8_t *next = rows > 1 ? u + n : u; /* the last row alone is added up twice */
-        int32_t even = 1, odd = 1, half = 128;
-        LBNN_HOLD(half);
-        const int32_t *q = p;
-        do {
-            int32_t t = (*u++ * *q + half) >> 8;
-            even += t * t;
-            t = (*next++ * *q++ + half) >> 8;
-            odd += t * t;
-        } while (q < end);
-        any |= even | odd;
-        *sums++ = even;
-        if (rows > 1) {
-            *sums++ = odd;
-        }
-        u = next;
+    int32_t even = 1, odd = 1, e, t, x, y;
+    const int32_t half = 128, *const end = p + words;
+    do {
+        __asm__(LBNN_INT_FREE
+                : [u] "+r"(u), [p] "+r"(p), [even] "+r"(even), [odd] "+r"(odd),
+                  [e] "=&r"(e), [t] "=&r"(t), [x] "=&r"(x), [y] "=&r"(y)
+                : [half] "r"(half)
+                : "memory");
+    } while (p < end);
+    sums[0] = even;
+    sums[1] = odd;
+}
+#elif defined(LBNN_INT_THUMB1)
+#define LBNN_INT_FREE_PRODUCT(sum)                                                                 \
+    "ldrb %[t], [%[u], %[i]]\n\t"                                                                  \
+    "muls %[t], %[x], %[t]\n\t"                                                                    \
+    "adds %[t], %[half]\n\t"                                                                       \
+    "asrs %[t], %[t], #8\n\t"                                                                      \
+    "muls %[t], %[t], %[t]\n\t"                                                                    \
+    "add %[" sum "], %[t]\n\t"                                                                     \
+    "adds %[i], #1\n\t"
+#define LBNN_INT_FREE_INPUT                                                                        \
+    "ldrsh %[x], [%[p], %[i]]\n\t" LBNN_INT_FREE_PRODUCT("even") LBNN_INT_FREE_PRODUCT("odd")
+
+LBNN_INLINE void lbnn_int_free_pair(const uint8_t *u, const int32_t *p, int words, int32_t *sums)
+{
+    int32_t even = 1, odd = 1, i = -4 * words, t, x;
+    const int32_t half = 128;
+    p += words;
+    u += 4 * words;
+    __asm__(".syntax unified\n1:\n\t" LBNN_INT_FREE_INPUT LBNN_INT_FREE_INPUT "bne 1b"
+            : [i] "+l"(i), [even] "+h"(even), [odd] "+h"(odd), [t] "=&l"(t), [x] "=&l"(x)
+            : [u] "l"(u), [p] "l"(p), [half] "l"(half)
+            : "cc", "memory");
+    sums[0] = even;
+    sums[1] = odd;
+}
+#else
+LBNN_INLINE void lbnn_int_free_pair(const uint8_t *u, const int32_t *p, int words, int32_t *sums)
+{
+    int32_t even = 1, odd = 1;
+    for (int i = 0; i < 2 * words; i++) {
+        const int32_t x = lbnn_int_at(p, i), s = (u[2 * i] * x + 128) >> 8, t = (u[2 * i + 1] * x + 128) >> 8;
+        even += s * s;
+        odd += t * t;
     }
-    return any;
+    sums[0] = even;
+    sums[1] = odd;
+}
+#endif
+
+/* The same of `rows` rows, whose sigmas stand as weights of 8 bits do; `words` words of two inputs meet them,
+ * from word `first` on, of which a row has `whole`. */
+LBNN_KERNEL LBNN_FAST void lbnn_int_free_sums(const uint8_t *u, int rows, int whole, int first, const int32_t *p,
+                                              int words, int32_t *sums)
+{
+    int at = 4 * first; /* behind the last row no pointer would be one of the sigmas */
+    for (; rows > 1; rows -= 2, sums += 2, at += 4 * whole) {
+        lbnn_int_free_pair(u + at, p, words, sums);
+    }
+    if (LBNN_INT_HAS_ODD_ROWS && rows) {
+        *sums = lbnn_int_free_row(u + (at - 2 * first), p, words);
+    }
 }
 
-/* For each input p = c sqrt(E^2 + V), to nearest but at least 1, then the sums; the exponent is that of ((u p) >> 8)^2. `p` has room for
- * the inputs, and for the outputs behind them. */
+/* c sqrt(total), to nearest but at least 1, with free_bits bits; `lift` is that of the largest of all totals. */
+LBNN_INLINE int32_t lbnn_int_root_of(const lbnn_int_layer *layer, int32_t total, int32_t lift, int column)
+{
+    if (!total) {
+        return 0;
+    }
+    const lbnn_int_root r = lbnn_int_sqrt(lbnn_int_lifted(total, lift));
+    const uint32_t product = LBNN_AS(uint32_t, r.sigma) * layer->columns[column];
+    return lbnn_int_larger((((LBNN_AS(int32_t, product) >> (30 - layer->free_bits)) >> r.half) + 1) >> 1, 1);
+}
+
+/* How E^2 and V meet at one exponent, which is even. */
+typedef struct {
+    int32_t top;
+    int32_t by_square;
+    int32_t by_var;
+    int known;
+} lbnn_int_totals;
+
+LBNN_INLINE lbnn_int_totals lbnn_int_totals_of(const lbnn_int_scale *from)
+{
+    const int32_t square = 2 * from->mean + 2, var = 2 * from->var;
+    lbnn_int_totals t;
+    t.top = lbnn_int_larger(square, var);
+    t.by_square = lbnn_int_apart(t.top, square);
+    t.by_var = lbnn_int_apart(t.top, var);
+    t.known = from->var == LBNN_INT_NONE;
+    return t;
+}
+
+LBNN_INLINE int32_t lbnn_int_total(const lbnn_int_totals *by, const int32_t *mean, const int32_t *sigma, int i)
+{
+    const int32_t e = lbnn_int_at(mean, i), s = by->known ? 0 : lbnn_int_at(sigma, i);
+    return lbnn_int_up_twice(e * e, 2, by->by_square) + lbnn_int_up(s * s, by->by_var);
+}
+
+/* The exponent of ((u p) >> 8)^2. */
+LBNN_INLINE int32_t lbnn_int_root_exponent(const lbnn_int_layer *layer, int32_t top, int32_t lift)
+{
+    return 2 * (((top - lift) >> 1) + layer->column_exponent + 15 - layer->free_bits) + 16;
+}
+
+/* For each input p = c sqrt(E^2 + V), then the sums. `p` has room for a word an input, and for the outputs behind. */
 LBNN_KERNEL LBNN_SMALL void lbnn_int_moments(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
                                              const lbnn_int_scale *from, int32_t *p, lbnn_int_spread *spread)
 {
-    const int32_t square = 2 * from->mean + 2;
-    const int32_t var = 2 * from->var;
-    const int32_t top = lbnn_int_larger(square, var);
-    const int32_t by_square = lbnn_int_apart(top, square);
-    const int32_t by_var = lbnn_int_apart(top, var);
-    const int known = from->var == LBNN_INT_NONE;
-    const int n = layer->in_len;
+    const lbnn_int_totals by = lbnn_int_totals_of(from);
+    const int n = layer->in_len, words = (n + 1) >> 1;
     int32_t most = 0;
     for (int i = 0; i < n; i++) {
-        const int32_t e = lbnn_int_at(mean, i);
-        const int32_t s = lbnn_int_at(sigma, i);
-        p[i] = lbnn_int_up_twice(e * e, 2, by_square) + (known ? 0 : lbnn_int_up(s * s, by_var));
+        p[i] = lbnn_int_total(&by, mean, sigma, i);
         most |= p[i];
     }
     const int32_t lift = lbnn_int_lift(most);
     for (int i = 0; i < n; i++) {
-        if (p[i]) {
-            const lbnn_int_root r = lbnn_int_sqrt(lbnn_int_lifted(p[i], lift));
-            const uint32_t product = LBNN_AS(uint32_t, r.sigma) * layer->columns[i];
-            p[i] = lbnn_int_larger((((LBNN_AS(int32_t, product) >> (30 - layer->free_bits)) >> r.half) + 1) >> 1, 1);
-        }
+        lbnn_int_set(p, i, lbnn_int_root_of(layer, p[i], lift, i));
+    }
+    if (n & 1) {
+        lbnn_int_set(p, n, 0);
     }
     int32_t *const sums = p + n;
-    const int32_t left = lbnn_int_room(lbnn_int_free_sums(layer, p, sums));
-    for (int row = 0; row < layer->out_len; row++) {
-        sums[row] = lbnn_int_filled(sums[row], left);
-    }
-    const int32_t root = ((top - lift) >> 1) + layer->column_exponent + 15 - layer->free_bits;
-    spread->sums = most ? sums : 0;
+    lbnn_int_free_sums(layer->free, layer->out_len, words, 0, p, words, sums);
+    spread->sums = sums;
     spread->shared = 0;
-    spread->exponent = most ? 2 * root + 16 - left : LBNN_INT_NONE;
+    spread->exponent = most ? lbnn_int_root_exponent(layer, by.top, lift) : LBNN_INT_NONE;
+    spread->each = 1;
 }
 
-/* The results of a layer, in place of its sums, of whose squares `any` has the bits. */
-LBNN_KERNEL LBNN_SMALL void lbnn_int_results(const lbnn_int_layer *layer, const lbnn_int_scale *from,
-                                             const lbnn_int_spread *spread, int32_t *out, int32_t *var,
-                                             lbnn_int_scale *to, int bits, int32_t any)
+/* The results of `pixels` pixels of a layer, in place of their sums. */
+LBNN_KERNEL LBNN_FAST void lbnn_int_results(const lbnn_int_layer *layer, const lbnn_int_scale *from,
+                                            const lbnn_int_spread *spread, int32_t *out, int32_t *var,
+                                            lbnn_int_scale *to, int bits, int pixels)
 {
-    const int step = spread->sums ? 1 : 0;
-    const int32_t *shared = spread->sums ? spread->sums : &spread->shared;
-    const int32_t lift = lbnn_int_room(any);
-    const lbnn_int_moves moves = lbnn_int_meet(from->mean + layer->scale_exponent, layer->bias_exponent,
-                                               2 * (from->var + layer->scale_exponent + bits) - lift,
-                                               spread->exponent + layer->spread_exponent, layer->noise_exponent, to);
-    const uint16_t *row = layer->rows;
-    const int32_t *const end = out + layer->out_len;
+    const int n = layer->out_len, all = n * pixels;
+    const int each = LBNN_INT_HAS_FREE + LBNN_INT_HAS_GROUPS > 0 ? spread->each : 0, next = each ? n : 1;
+    const int32_t *const shared = spread->sums ? spread->sums : &spread->shared;
+    const lbnn_int_moves moves = lbnn_int_meet(from->mean + layer->scale_exponent + 1, layer->bias_exponent,
+                                               2 * (from->var + layer->scale_exponent + bits),
+                                               spread->exponent + layer->spread_exponent,
+                                               layer->noise_exponent, to);
     int32_t largest = 0, widest = 0;
-    for (; out < end; out++, var++, row += LBNN_INT_ROW, shared += step) {
-        const lbnn_int_result r = lbnn_int_finish(row, &moves, *out, lbnn_int_filled(*var, lift), *shared);
-        *out = r.mean;
-        *var = r.var;
-        largest = lbnn_int_larger(largest, lbnn_int_size(r.mean));
-        widest |= r.var;
+    for (int r = 0; r < n; r++) {
+        const lbnn_int_row row = lbnn_int_row_of(layer->rows + r * LBNN_INT_ROW, &moves);
+        for (int i = r, j = r * each; i < all; i += n, j += next) {
+            const int32_t e = lbnn_int_row_mean(&row, out[i]);
+            const int32_t v = lbnn_int_row_var(&row, var[i], shared[j]);
+            out[i] = e;
+            var[i] = v;
+            largest = lbnn_int_larger(largest, lbnn_int_size(e));
+            widest |= v;
+        }
     }
     to->largest = largest;
     to->widest = widest;
@@ -266,11 +451,11 @@ LBNN_KERNEL LBNN_SMALL int32_t lbnn_int8_row(const int8_t *w, const int32_t *mea
     return spread;
 }
 
-/* The same of a pair of rows, of which four weights stand in a word; returns the bits of both sums of squares. */
+/* The same of a pair of rows, of which four weights stand in a word. */
 #if defined(LBNN_INT_HELIUM)
 /* (s w) >> 8 is the upper half of s (w 2^8). */
-LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
-                                   int32_t *out, int32_t *var)
+LBNN_INLINE void lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
+                                int32_t *out, int32_t *var)
 {
     int32_t even = 0, odd = 0, even_spread = 0, odd_spread = 0;
     if (sigma) {
@@ -300,7 +485,6 @@ LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const i
     out[1] = odd;
     var[0] = even_spread;
     var[1] = odd_spread;
-    return even_spread | odd_spread;
 }
 #elif defined(LBNN_INT_DSP) || defined(LBNN_INT_THUMB)
 /* Two inputs of one row, and of the other. */
@@ -355,8 +539,8 @@ LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const i
 #define LBNN_INT_MOMENTS LBNN_INT_MOMENT LBNN_INT_MOMENT
 #endif
 
-LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
-                                   int32_t *out, int32_t *var)
+LBNN_INLINE void lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
+                                int32_t *out, int32_t *var)
 {
     int32_t even = 0, odd = 0, even_spread = 0, odd_spread = 0;
     int32_t e, s, t, x;
@@ -385,10 +569,8 @@ LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const i
     out[1] = odd;
     var[0] = even_spread;
     var[1] = odd_spread;
-    return even_spread | odd_spread;
 }
-#elif defined(__ARM_ARCH_6M__) && defined(__ARMEL__) && defined(__GNUC__) && !defined(__clang__) \
-    && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && !defined(LBNN_NO_SIMD)
+#elif defined(LBNN_INT_THUMB1)
 /* An input and the weights of both rows stand at the same distance from their ends: one negative index is enough for
  * three arrays. Sums are in high registers, which can be added to; so is e, for the second row. */
 #define LBNN_INT_PRODUCTS(sum, spread)                                                             \
@@ -400,9 +582,22 @@ LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const i
     "muls %[x], %[x], %[x]\n\t"                                                                   \
     "add %[" spread "], %[x]\n\t"                                                                 \
     "adds %[i], #1\n\t"
+#define LBNN_INT_MOMENT                                                                            \
+    "ldrsh %[t], [%[mean], %[i]]\n\t"                                                              \
+    "mov %[e], %[t]\n\t"                                                                           \
+    "ldrsh %[s], [%[sigma], %[i]]\n\t"                                                             \
+    LBNN_INT_PRODUCTS("even", "even_spread")                                                       \
+    "mov %[t], %[e]\n\t"                                                                           \
+    LBNN_INT_PRODUCTS("odd", "odd_spread")
+#define LBNN_INT_PRODUCT(sum)                                                                      \
+    "ldrsb %[x], [%[w], %[i]]\n\t"                                                                 \
+    "muls %[x], %[t], %[x]\n\t"                                                                    \
+    "add %[" sum "], %[x]\n\t"                                                                     \
+    "adds %[i], #1\n\t"
+#define LBNN_INT_MEAN "ldrsh %[t], [%[mean], %[i]]\n\t" LBNN_INT_PRODUCT("even") LBNN_INT_PRODUCT("odd")
 
-LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
-                                   int32_t *out, int32_t *var)
+LBNN_INLINE void lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
+                                int32_t *out, int32_t *var)
 {
     int32_t even = 0, odd = 0, even_spread = 0, odd_spread = 0;
     int32_t i = -4 * words, e, s, t, x;
@@ -412,30 +607,13 @@ LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const i
         even_spread = 1;
         odd_spread = 1;
         sigma += words;
-        __asm__(".syntax unified\n1:\n\t"
-                "ldrsh %[t], [%[mean], %[i]]\n\t"
-                "mov %[e], %[t]\n\t"
-                "ldrsh %[s], [%[sigma], %[i]]\n\t"
-                LBNN_INT_PRODUCTS("even", "even_spread")
-                "mov %[t], %[e]\n\t"
-                LBNN_INT_PRODUCTS("odd", "odd_spread")
-                "bne 1b"
+        __asm__(".syntax unified\n1:\n\t" LBNN_INT_MOMENT LBNN_INT_MOMENT "bne 1b"
                 : [i] "+l"(i), [even] "+h"(even), [odd] "+h"(odd), [even_spread] "+h"(even_spread),
                   [odd_spread] "+h"(odd_spread), [e] "=&h"(e), [s] "=&l"(s), [t] "=&l"(t), [x] "=&l"(x)
                 : [w] "l"(w), [mean] "l"(mean), [sigma] "l"(sigma)
                 : "cc", "memory");
     } else {
-        __asm__(".syntax unified\n1:\n\t"
-                "ldrsh %[t], [%[mean], %[i]]\n\t"
-                "ldrsb %[x], [%[w], %[i]]\n\t"
-                "muls %[x], %[t], %[x]\n\t"
-                "add %[even], %[x]\n\t"
-                "adds %[i], #1\n\t"
-                "ldrsb %[x], [%[w], %[i]]\n\t"
-                "muls %[x], %[t], %[x]\n\t"
-                "add %[odd], %[x]\n\t"
-                "adds %[i], #1\n\t"
-                "bne 1b"
+        __asm__(".syntax unified\n1:\n\t" LBNN_INT_MEAN LBNN_INT_MEAN "bne 1b"
                 : [i] "+l"(i), [even] "+r"(even), [odd] "+r"(odd), [t] "=&l"(t), [x] "=&l"(x)
                 : [w] "l"(w), [mean] "l"(mean)
                 : "cc", "memory");
@@ -444,9 +622,7 @@ LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const i
     out[1] = odd;
     var[0] = even_spread;
     var[1] = odd_spread;
-    return even_spread | odd_spread;
 }
-#undef LBNN_INT_PRODUCTS
 #else
 /* One row of the pair. */
 LBNN_KERNEL LBNN_FAST int32_t lbnn_int8_half(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
@@ -470,35 +646,42 @@ LBNN_KERNEL LBNN_FAST int32_t lbnn_int8_half(const int8_t *w, const int32_t *mea
     return spread;
 }
 
-LBNN_INLINE int32_t lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
-                                   int32_t *out, int32_t *var)
+LBNN_INLINE void lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
+                                int32_t *out, int32_t *var)
 {
     var[0] = lbnn_int8_half(w, mean, sigma, words, out);
     var[1] = lbnn_int8_half(w + 1, mean, sigma, words, out + 1);
-    return var[0] | var[1];
 }
 #endif
 
-LBNN_KERNEL LBNN_FAST void lbnn_int8_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
-                                            const lbnn_int_scale *from, const lbnn_int_spread *spread,
-                                            int32_t *out, int32_t *var, lbnn_int_scale *to)
+/* sum(e w) and, where there are sigmas, 1 + sum(((s w) >> 8)^2) of `rows` rows; `words` words of two inputs meet the
+ * weights from word `first` on, of which a row has `whole`. */
+LBNN_KERNEL LBNN_FAST void lbnn_int8_sums(const int8_t *w, int rows, int whole, int first, const int32_t *mean,
+                                          const int32_t *sigma, int words, int32_t *sum, int32_t *square)
+{
+    int at = 4 * first;
+    if (!LBNN_INT_HAS_MAPS || sigma) {
+        for (; rows > 1; rows -= 2, sum += 2, square += 2, at += 4 * whole) {
+            lbnn_int8_pair(w + at, mean, sigma, words, sum, square);
+        }
+    } else { /* a loop of its own: rows of a map's pixels are short */
+        for (; rows > 1; rows -= 2, sum += 2, square += 2, at += 4 * whole) {
+            lbnn_int8_pair(w + at, mean, 0, words, sum, square);
+        }
+    }
+    if (LBNN_INT_HAS_ODD_ROWS && rows) {
+        *square = lbnn_int8_row(w + (at - 2 * first), mean, sigma, words, sum);
+    }
+}
+
+LBNN_KERNEL LBNN_SMALL void lbnn_int8_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+                                             const lbnn_int_scale *from, const lbnn_int_spread *spread,
+                                             int32_t *out, int32_t *var, lbnn_int_scale *to)
 {
     const int words = (layer->in_len + 1) >> 1;
-    const int rows = layer->out_len;
     const int32_t *const given = from->var == LBNN_INT_NONE ? 0 : sigma;
-    const int8_t *w = layer->weight8;
-    int32_t any = 0;
-    int n = 0;
-    for (; n + 1 < rows; n += 2) {
-        any |= lbnn_int8_pair(w, mean, given, words, out + n, var + n);
-        w += 4 * words;
-        LBNN_HOLD(w);
-    }
-    if (n < rows) {
-        var[n] = lbnn_int8_row(w, mean, given, words, out + n);
-        any |= var[n];
-    }
-    lbnn_int_results(layer, from, spread, out, var, to, 8, any);
+    lbnn_int8_sums(layer->weight8, layer->out_len, words, 0, mean, given, words, out, var);
+    lbnn_int_results(layer, from, spread, out, var, to, 8, 1);
 }
 
 /* ---- means of 12 bits ---------------------------------------------------------------------------- */
@@ -519,19 +702,24 @@ LBNN_INLINE int32_t lbnn_int16_row(const int16_t *w, const int32_t *mean, const 
     return spread;
 }
 
-LBNN_KERNEL LBNN_FAST void lbnn_int16_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
-                                             const lbnn_int_scale *from, const lbnn_int_spread *spread,
-                                             int32_t *out, int32_t *var, lbnn_int_scale *to)
+/* The same as lbnn_int8_sums. */
+LBNN_KERNEL LBNN_FAST void lbnn_int16_sums(const int16_t *w, int rows, int whole, int first, const int32_t *mean,
+                                           const int32_t *sigma, int words, int32_t *sum, int32_t *square)
+{
+    for (int n = 0, at = 2 * first; n < rows; n++, at += 2 * whole) {
+        square[n] = sigma ? lbnn_int16_row(w + at, mean, sigma, words, sum + n)
+                          : lbnn_int16_row(w + at, mean, 0, words, sum + n);
+    }
+}
+
+LBNN_KERNEL LBNN_SMALL void lbnn_int16_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+                                              const lbnn_int_scale *from, const lbnn_int_spread *spread,
+                                              int32_t *out, int32_t *var, lbnn_int_scale *to)
 {
     const int words = (layer->in_len + 1) >> 1;
-    const int known = from->var == LBNN_INT_NONE;
-    const int16_t *w = layer->weight16;
-    int32_t any = 0;
-    for (int n = 0; n < layer->out_len; n++, w += 2 * words) {
-        var[n] = known ? lbnn_int16_row(w, mean, 0, words, out + n) : lbnn_int16_row(w, mean, sigma, words, out + n);
-        any |= var[n];
-    }
-    lbnn_int_results(layer, from, spread, out, var, to, 12, any);
+    const int32_t *const given = from->var == LBNN_INT_NONE ? 0 : sigma;
+    lbnn_int16_sums(layer->weight16, layer->out_len, words, 0, mean, given, words, out, var);
+    lbnn_int_results(layer, from, spread, out, var, to, 12, 1);
 }
 
 #endif

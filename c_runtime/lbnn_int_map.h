@@ -64,7 +64,7 @@ LBNN_KERNEL LBNN_SMALL void lbnn_int_level(int32_t *mean, int32_t *sigma, const 
             lbnn_int_lower_sigmas(sigma, at, own, widely);
         }
     }
-    if (n & 1) { /* the rest of the last word */
+    if (LBNN_INT_HAS_ODD_PIXELS && (n & 1)) { /* the rest of the last word */
         lbnn_int_set(mean, n, 0);
         lbnn_int_set(sigma, n, 0);
     }
@@ -80,20 +80,23 @@ LBNN_INLINE void lbnn_int_place(const int32_t *words, int32_t *map, int at, int 
     }
 }
 
-/* Wide results of a pixel become its mantissas, at + 0 .. at + n - 1 of a map; gives its exponents. `spare` has room for
- * a pixel whose first mantissa is not that of a word. */
-LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_settle(const int32_t *mean, const int32_t *var, const lbnn_int_scale *wide,
+/* Wide results of a pixel become its mantissas, at + 0 .. at + n - 1 of a map; gives its exponents. A pixel whose first
+ * mantissa is not that of a word is made where it lies. */
+LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_settle(int32_t *mean, int32_t *var, const lbnn_int_scale *wide,
                                     int32_t *out, int32_t *sigma, int at, int n, int mean_bits, int sigma_bits,
-                                    const uint16_t *table, int32_t *spare)
+                                    const uint16_t *table)
 {
+    const int apart = LBNN_INT_HAS_ODD_PIXELS && ((at | n) & 1);
     lbnn_int_scale own;
-    if ((at | n) & 1) {
-        int32_t *const second = spare + ((n + 1) >> 1);
-        lbnn_int_narrow(mean, var, wide, spare, second, &own, n, mean_bits, sigma_bits, table);
-        lbnn_int_place(spare, out, at, n);
-        lbnn_int_place(second, sigma, at, n);
+    int32_t *const to = apart ? mean : out + (at >> 1), *const to_sigma = apart ? var : sigma + (at >> 1);
+    if (table) {
+        lbnn_int_activate(mean, var, wide, to, to_sigma, &own, n, mean_bits, sigma_bits, table);
     } else {
-        lbnn_int_narrow(mean, var, wide, out + (at >> 1), sigma + (at >> 1), &own, n, mean_bits, sigma_bits, table);
+        lbnn_int_narrow(mean, var, wide, to, to_sigma, &own, n, mean_bits, sigma_bits);
+    }
+    if (apart) {
+        lbnn_int_place(mean, out, at, n);
+        lbnn_int_place(var, sigma, at, n);
     }
     return lbnn_int_exponents(&own);
 }
@@ -158,7 +161,7 @@ LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_map_means(const lbnn_int_reader *from, i
         for (int channel = 0; channel < channels; channel++, at++) {
             const uint32_t pattern = lbnn_int_read_mean(from, channel * pixels + pixel);
             const lbnn_int_float f = lbnn_int_unpack(pattern);
-            const int32_t drop = lbnn_int_smaller(24 - mean_bits + top - f.field, 31);
+            const int32_t drop = lbnn_int_smaller(24 - mean_bits + lbnn_int_behind(top, f.field), 31);
             const int32_t e = lbnn_int_smaller(lbnn_int_near(f.mantissa, drop), limit);
             lbnn_int_put(mean, at, pattern >> 31 ? -e : e);
         }
@@ -183,7 +186,7 @@ LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_map_sigmas(const lbnn_int_reader *from, 
             int32_t s = 0;
             if (v.mantissa) {
                 const lbnn_int_root r = lbnn_int_sqrt(v.mantissa << (6 - (v.field & 1)));
-                const int32_t distance = lbnn_int_smaller(wide - ((v.field + 1) >> 1) + r.half, 31);
+                const int32_t distance = lbnn_int_smaller(lbnn_int_behind(wide, (v.field + 1) >> 1) + r.half, 31);
                 s = lbnn_int_up(lbnn_int_up(r.sigma, 15 - sigma_bits), distance);
             }
             lbnn_int_put(sigma, at, s);
@@ -236,7 +239,7 @@ LBNN_KERNEL LBNN_SMALL void lbnn_int_map_leaky(const int32_t *mean, const int32_
         const int own = lbnn_int_smaller(LBNN_INT_CHUNK, n - at), word = at >> 1;
         lbnn_int_scale wide;
         lbnn_int_widen(mean + word, sigma + word, from, work, var, &wide, own);
-        lbnn_int_narrow(work, var, &wide, out + word, out_sigma + word, &wide, own, mean_bits, sigma_bits, table);
+        lbnn_int_activate(work, var, &wide, out + word, out_sigma + word, &wide, own, mean_bits, sigma_bits, table);
         exponents[count] = lbnn_int_exponents(&wide);
         count++;
     }
@@ -256,15 +259,15 @@ LBNN_KERNEL LBNN_SMALL void lbnn_int_map_add(const int32_t *a, const int32_t *a_
         lbnn_int_scale wide;
         lbnn_int_add(a + word, a_sigma ? a_sigma + word : a_sigma, a_scale, b + word, b_sigma ? b_sigma + word : b_sigma,
                      b_scale, work, var, &wide, own);
-        lbnn_int_narrow(work, var, &wide, out + word, sigma + word, &wide, own, mean_bits, sigma_bits, 0);
+        lbnn_int_narrow(work, var, &wide, out + word, sigma + word, &wide, own, mean_bits, sigma_bits);
         exponents[count] = lbnn_int_exponents(&wide);
         count++;
     }
     lbnn_int_level(out, sigma, exponents, to, count, LBNN_INT_CHUNK, n);
 }
 
-/* E' = s E + t, V' = s^2 V with s and t of a channel, the rows of a layer; `work` has 2 words a channel, a word a pixel,
- * and 2 half words a channel behind them. May work in place. */
+/* E' = s E + t, V' = s^2 V with s and t of a channel, the rows of a layer; `work` has 2 words a channel and one a pixel.
+ * May work in place. */
 LBNN_KERNEL LBNN_SMALL void lbnn_int_map_affine(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
                                      const lbnn_int_scale *from, int32_t *out, int32_t *out_sigma, lbnn_int_scale *to,
                                      int pixels, int mean_bits, int sigma_bits, int32_t *work)
@@ -279,8 +282,7 @@ LBNN_KERNEL LBNN_SMALL void lbnn_int_map_affine(const lbnn_int_layer *layer, con
             var[i] = s * s;
         }
         lbnn_int_affine(layer, work, var, &wide, work, var, &wide);
-        exponents[pixel] = lbnn_int_settle(work, var, &wide, out, out_sigma, at, n, mean_bits, sigma_bits, 0,
-                                           exponents + pixels);
+        exponents[pixel] = lbnn_int_settle(work, var, &wide, out, out_sigma, at, n, mean_bits, sigma_bits, 0);
     }
     lbnn_int_level(out, out_sigma, exponents, to, pixels, n, pixels * n);
 }

@@ -19,12 +19,11 @@ LBNN_KERNEL LBNN_SMALL void lbnn_int_affine(const lbnn_int_layer *layer, const i
                                                2 * LBNN_INT_NONE, LBNN_INT_NONE, to);
     lbnn_int_look(to);
     for (int i = 0; i < layer->out_len; i++) {
-        const uint16_t *row = layer->rows + LBNN_INT_ROW * i;
-        const int32_t half = mean[i] >> 1;
-        const lbnn_int_result r = lbnn_int_finish(row, &moves, row[4] >> 15 ? -half : half, lbnn_int_up(var[i], 2), 0);
-        out[i] = r.mean;
-        out_var[i] = r.var;
-        lbnn_int_look_at(to, r.mean, r.var);
+        const uint16_t *const stored = layer->rows + LBNN_INT_ROW * i;
+        const lbnn_int_row row = lbnn_int_row_of(stored, &moves);
+        out[i] = lbnn_int_row_mean(&row, stored[4] >> 15 ? -mean[i] : mean[i]);
+        out_var[i] = var[i] ? lbnn_int_row_var(&row, lbnn_int_up(var[i], 2), 0) : 0;
+        lbnn_int_look_at(to, out[i], out_var[i]);
     }
 }
 

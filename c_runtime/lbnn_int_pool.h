@@ -29,68 +29,70 @@ typedef struct {
     int32_t sigma_bits;
 } lbnn_int_pool_shape;
 
-/* Pixels of one window: where the mantissas of each begin, in elements, and its exponents; `room` are the bits of their
- * largest number less one. */
+/* The pixels of one window: the place of the first mantissa, and how far the next column and the next row are, in
+ * mantissas; `room` are the bits of their largest number less one. */
 typedef struct {
     const int32_t *mean;
     const int32_t *sigma;
-    const int32_t *places;
-    const int32_t *exponents;
-    int exponent_step;
-    int count;
+    const lbnn_int_scale *from;
+    int place;
+    int rows;
+    int columns;
+    int next;
+    int down;
     int32_t room;
     int correlated;
 } lbnn_int_taps;
 
-/* Adds the pixel at `place` to sums: its means, and its sigmas or variances, moved right; sigmas and variances less one,
- * for the sums begin with their number. */
-LBNN_INLINE void lbnn_int_pool_tap(const lbnn_int_taps *taps, int place, int32_t by, int32_t widely, int n,
-                                   int32_t *sum, int32_t *spread)
+/* Sums of one channel over a window: of means, and of ((sigma^2 - 1) >> even) or, correlated, of sigma - 1. */
+typedef struct {
+    int32_t mean;
+    int32_t spread;
+} lbnn_int_tap_sums;
+
+LBNN_INLINE lbnn_int_tap_sums lbnn_int_sum_taps(const lbnn_int_taps *taps, int place, int32_t even, int correlated)
 {
     const int32_t *const mean = taps->mean, *const sigma = taps->sigma;
-    const uint32_t one = 1u << (15 - taps->room);
-    const int correlated = taps->correlated;
-    const int32_t move = lbnn_int_smaller(correlated ? widely : (taps->room & ~1) + lbnn_int_smaller(2 * widely, 31), 31);
-    for (const int end = place + n; place < end; place++) {
-        const int32_t s = lbnn_int_at(sigma, place);
-        *sum++ += LBNN_AS(int32_t, LBNN_AS(uint32_t, lbnn_int_at(mean, place)) * one) >> by;
-        *spread++ += ((correlated ? s : s * s) - 1) >> move;
+    const int next = taps->next;
+    lbnn_int_tap_sums sums = {0, 0};
+    for (int y = taps->rows; y > 0; y--, place += taps->down) {
+        int at = place, x = taps->columns;
+        do {
+            const int32_t s = lbnn_int_at(sigma, at);
+            sums.mean += lbnn_int_at(mean, at);
+            sums.spread += correlated ? s - 1 : (s * s - 1) >> even;
+            at += next;
+        } while (--x);
     }
+    return sums;
 }
 
 /* The wide results of a window whose sums are times 1/n = m 2^(-15 - step). */
-LBNN_KERNEL LBNN_FAST void lbnn_int_pool_window(const lbnn_int_taps *taps, uint32_t m, int32_t step, int channels,
+LBNN_KERNEL LBNN_FAST void lbnn_int_pool_window(const lbnn_int_taps *taps, int32_t m, int32_t step, int channels,
                                       int32_t *out, int32_t *var, lbnn_int_scale *to)
 {
-    int32_t top = -32768, wide = -32768;
-    for (int k = 0; k < taps->count; k++) {
-        const int32_t own = taps->exponents[k * taps->exponent_step];
-        top = lbnn_int_larger(top, lbnn_int_first(own));
-        wide = lbnn_int_larger(wide, lbnn_int_second(own));
-    }
+    const int32_t room = taps->room, even = room & ~1;
+    const int correlated = LBNN_INT_HAS_CORRELATED && taps->correlated;
+    int32_t largest = 0, widest = 0;
     for (int i = 0; i < channels; i++) {
-        out[i] = 0;
-        var[i] = taps->count;
-    }
-    for (int k = 0; k < taps->count; k++) {
-        const int32_t own = taps->exponents[k * taps->exponent_step];
-        lbnn_int_pool_tap(taps, taps->places[k], lbnn_int_apart(top, lbnn_int_first(own)), wide - lbnn_int_second(own),
-                          channels, out, var);
-    }
-    const int32_t room = taps->room;
-    to->mean = top - 14 + room - step;
-    to->var = 2 * wide + (taps->correlated ? 2 * room : room & ~1) + 2 - 2 * step;
-    lbnn_int_look(to);
-    for (int i = 0; i < channels; i++) {
-        int32_t spread = var[i];
-        if (taps->correlated) {
+        const lbnn_int_tap_sums sums = correlated ? lbnn_int_sum_taps(taps, taps->place + i, even, 1)
+                                                  : lbnn_int_sum_taps(taps, taps->place + i, even, 0);
+        int32_t spread = sums.spread + taps->rows * taps->columns;
+        if (correlated) {
             spread = lbnn_int_up(spread, room);
             spread *= spread;
         }
-        out[i] = lbnn_int_times(out[i], m);
-        var[i] = lbnn_int_times_up(lbnn_int_times_up(spread, m), m);
-        lbnn_int_look_at(to, out[i], var[i]);
+        const int32_t e = lbnn_int_times(sums.mean * (1 << (15 - room)), LBNN_AS(uint32_t, m));
+        const int32_t v = spread > 0 ? lbnn_int_share(lbnn_int_share(spread, m) + 1, m) + 1 : 0;
+        out[i] = e;
+        var[i] = v;
+        largest = lbnn_int_larger(largest, lbnn_int_size(e));
+        widest |= v;
     }
+    to->largest = largest;
+    to->widest = widest;
+    to->mean = taps->from->mean - 14 + room - step;
+    to->var = 2 * taps->from->var + (correlated ? 2 * room : even) + 2 - 2 * step;
 }
 
 /* Elements that a window counts along one axis: what lies inside, or also the declared padding. */
@@ -99,36 +101,31 @@ LBNN_INLINE int32_t lbnn_int_counted(int32_t start, int32_t kernel, int32_t size
     return lbnn_int_smaller(start + kernel, size + padding) - lbnn_int_larger(start, -padding);
 }
 
-/* `work` has 2 words a channel, a word for each tap and each pixel of the result, and 2 half words a channel behind. */
+/* `work` has 2 words a channel and one for each pixel of the result. */
 LBNN_KERNEL LBNN_SMALL void lbnn_int_pool(const lbnn_int_pool_shape *shape, const int32_t *mean, const int32_t *sigma,
                                const lbnn_int_scale *from, int32_t *out, int32_t *out_sigma, lbnn_int_scale *to,
                                int32_t *work)
 {
-    const int n = shape->channels, taps = shape->kernel_height * shape->kernel_width;
+    const int n = shape->channels, kernel = shape->kernel_height * shape->kernel_width;
     const int count = shape->out_height * shape->out_width;
-    int32_t *const var = work + n, *const places = var + n, *const exponents = places + taps;
-    const int32_t common = lbnn_int_exponents(from);
+    int32_t *const var = work + n, *const exponents = var + n;
     const int32_t top = shape->count_include_pad ? shape->top : 0, left = shape->count_include_pad ? shape->left : 0;
-    const int32_t room = lbnn_int_bits(LBNN_AS(uint32_t, taps - 1));
+    lbnn_int_taps taps = {mean, sigma, from, 0, 0, 0, n, shape->width * n, lbnn_int_bits(LBNN_AS(uint32_t, kernel - 1)),
+                          shape->correlated};
     for (int pixel = 0; pixel < count; pixel++) {
         const int32_t y = (pixel / shape->out_width) * shape->stride_height - shape->top;
         const int32_t x = (pixel % shape->out_width) * shape->stride_width - shape->left;
-        int inside = 0;
-        for (int k = 0; k < taps; k++) {
-            const int32_t row = y + k / shape->kernel_width, column = x + k % shape->kernel_width;
-            if (row >= 0 && row < shape->height && column >= 0 && column < shape->width) {
-                places[inside] = (row * shape->width + column) * n;
-                inside++;
-            }
-        }
-        const lbnn_int_taps window = {mean, sigma, places, &common, 0, inside, room, shape->correlated};
+        const int32_t first = lbnn_int_larger(y, 0), column = lbnn_int_larger(x, 0);
         const int32_t counted = lbnn_int_counted(y, shape->kernel_height, shape->height, top)
                               * lbnn_int_counted(x, shape->kernel_width, shape->width, left);
         lbnn_int_scale wide;
-        lbnn_int_pool_window(&window, shape->inverse[counted - 1], lbnn_int_bits(LBNN_AS(uint32_t, counted - 1)), n,
+        taps.place = (first * shape->width + column) * n;
+        taps.rows = lbnn_int_smaller(y + shape->kernel_height, shape->height) - first;
+        taps.columns = lbnn_int_smaller(x + shape->kernel_width, shape->width) - column;
+        lbnn_int_pool_window(&taps, shape->inverse[counted - 1], lbnn_int_bits(LBNN_AS(uint32_t, counted - 1)), n,
                              work, var, &wide);
         exponents[pixel] = lbnn_int_settle(work, var, &wide, out, out_sigma, pixel * n, n, shape->mean_bits,
-                                           shape->sigma_bits, 0, exponents + count);
+                                           shape->sigma_bits, 0);
     }
     lbnn_int_level(out, out_sigma, exponents, to, count, n, count * n);
 }

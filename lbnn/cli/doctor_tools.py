@@ -33,6 +33,7 @@ PROGRAMS = {
         "apt install gcc-s390x-linux-gnu libc6-dev-s390x-cross",
     ),
     "qemu-s390x": ("running what is compiled for it", "apt install qemu-user"),
+    "qemu-i386": ("a machine of 32 bits in `verify`", "apt install qemu-user"),
     "valgrind": ("instruction counts on this machine", "apt install valgrind"),
 }
 

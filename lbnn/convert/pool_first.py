@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import nn
 
+from lbnn.model.network import Network, Step
 from lbnn.nn.base import Layer
 
 
 def pool_first(module: nn.Module) -> nn.Module:
-    """Puts max pools before activations that never fall, where they follow in any `Sequential`; returns the network.
+    """Puts max pools before activations that never fall, in any `Sequential` or loaded network; returns the network.
 
     The largest of f(x) is f of the largest x for every f that never falls (`rises` of its layer: ReLU, Tanh, PReLU of a
-    slope above 0, not SiLU), so known values give the same result. Of
-    moments the pool then takes Gaussians, for which it is made, and the activation sees fewer elements.
+    slope above 0, not SiLU), so known values give the same result. Of moments the pool then takes Gaussians, for which
+    it is made, and the activation sees fewer elements. A model with its own `forward` has no order that could be
+    changed; what `lbnn.load` makes of its file has.
     """
     for part in module.modules():
         if isinstance(part, nn.Sequential):
             _reorder(part)
+        elif isinstance(part, Network):
+            while pair := _activation_and_pool(part):
+                _swap(part, *pair)
     return module
 
 
@@ -32,6 +39,29 @@ def _reorder(chain: nn.Sequential) -> None:
     names = list(chain._modules) if numbered else [name for name, _ in layers]
     chain._modules.clear()
     chain._modules.update(zip(names, (layer for _, layer in layers), strict=True))
+
+
+def _activation_and_pool(net: Network) -> tuple[Step, Step] | None:
+    """An activation that rises and whose values nothing reads but the max pool behind it."""
+    made = {step.name: step for step in net.steps}
+    read = [net.output, *(name for step in net.steps for name in step.inputs)]
+    for pool in net.steps:
+        before = made.get(pool.inputs[0]) if _is_pool(net.layers[pool.layer]) else None
+        if before is not None and _rises(net.layers[before.layer]) and read.count(before.name) == 1:
+            return before, pool
+    return None
+
+
+def _swap(net: Network, activation: Step, pool: Step) -> None:
+    """Both keep their names, and whatever read the pool reads the activation."""
+
+    def now(name: str) -> str:
+        return activation.name if name == pool.name else name
+
+    swapped = [replace(pool, inputs=activation.inputs), replace(activation, inputs=(pool.name,))]
+    others = [replace(step, inputs=tuple(map(now, step.inputs))) for step in net.steps if step is not activation]
+    at = [step.name for step in others].index(pool.name)
+    net.steps, net.output = (*others[:at], *swapped, *others[at + 1 :]), now(net.output)
 
 
 def _is_pool(layer: nn.Module | None) -> bool:

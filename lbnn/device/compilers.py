@@ -98,7 +98,8 @@ def on_path(*names: str) -> Callable[[], tuple[str, ...] | None]:
     return partial(_first_on_path, *names)
 
 
-def _zig_command() -> tuple[str, ...] | None:
+def zig_command() -> tuple[str, ...] | None:
+    """The C compiler of the ziglang package."""
     return (sys.executable, "-m", "ziglang", "cc") if importlib.util.find_spec("ziglang") else None
 
 
@@ -107,15 +108,15 @@ def _host_command() -> tuple[str, ...] | None:
     if chosen := shlex.split(os.environ.get("CC", "")):
         path = shutil.which(chosen[0])
         return (path, *chosen[1:]) if path else None
-    return _first_on_path("cc", "gcc", "clang") or _zig_command()
+    return _first_on_path("cc", "gcc", "clang") or zig_command()
 
 
 def _family_gcc(family: Family) -> Toolchain:
     return Toolchain(family.gcc, on_path(family.gcc), f"apt install {family.gcc_packages}")
 
 
-# zig compiles with undefined-behaviour traps and frame pointers unless told otherwise.
-_ZIG_FLAGS = ("-fno-sanitize=undefined", "-fomit-frame-pointer")
+ZIG_FLAGS = ("-fno-sanitize=undefined", "-fomit-frame-pointer")
+"""Without them zig compiles with undefined-behaviour traps and frame pointers."""
 
 HOST_TOOLCHAINS: Mapping[str, Toolchain] = {
     toolchain.name: toolchain
@@ -123,7 +124,7 @@ HOST_TOOLCHAINS: Mapping[str, Toolchain] = {
         Toolchain("host", _host_command, "set CC, or: apt install gcc, or: pip install ziglang"),
         Toolchain("gcc", on_path("gcc"), "apt install gcc"),
         Toolchain("clang", on_path("clang"), "apt install clang"),
-        Toolchain("zig", _zig_command, "pip install ziglang", _ZIG_FLAGS),
+        Toolchain("zig", zig_command, "pip install ziglang", ZIG_FLAGS),
     )
 }
 """Those that compile for this host; zig compiles for everything else too."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lbnn.base.arrays import Floats
-from lbnn.device.compilers import Toolchain, on_path
+from lbnn.device.compilers import ZIG_FLAGS, Toolchain, on_path, zig_command
 from lbnn.device.generated import GeneratedModel
 from lbnn.device.hosts import build_program
 from lbnn.device.results import DeviceResult, Image, collect, run_samples
@@ -43,6 +43,13 @@ MACHINES: Mapping[str, Machine] = {
             emulator="qemu-s390x",
             package="qemu-user",
             byte_order=">",
+        ),
+        Machine(  # pointers of 32 bits; zig brings the C library that gcc -m32 lacks beside other cross-compilers
+            "x86",
+            Toolchain("zig", zig_command, "pip install ziglang", (*ZIG_FLAGS, "-target", "x86-linux-musl", "-static")),
+            emulator="qemu-i386",
+            package="qemu-user",
+            byte_order="<",
         ),
     )
 }

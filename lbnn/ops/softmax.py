@@ -26,9 +26,14 @@ EULER_GAMMA = 0.5772156649015329
 """The mean of Gumbel noise."""
 
 KNOTS = 16
-REACH, BEFORE, BEHIND = 2.8, 2.0, 11.0
-"""The sweep begins where the first class could be last: standard deviations of the logit, and Gumbel noise."""
-UNIT, NEARBY = 3.0, 0.5
+REACH, BEFORE = 2.8, 2.0
+"""The sweep begins where a class alone could be below the rest: standard deviations of the logit, and Gumbel noise."""
+SHOULDER, STEPS = 1.0, 2
+FALLEN = REACH + SHOULDER
+"""Or later: where the product of all F is e^(-FALLEN^2 / 2), by so many steps of Newton's."""
+BEYOND, BEHIND = 4.0, 11.0
+"""It ends where none of many classes is above: standard deviations, and noise."""
+UNIT, NEARBY = 2.0, 0.5
 """The finest step follows the narrowest class that matters where the sweep begins."""
 FIRST = math.asinh(1.0)
 LONGEST = 1e9  # of the sweep, in units: keeps squares finite
@@ -71,21 +76,37 @@ def sweep_points(xp: Namespace, logits: Moments[Any]) -> tuple[Any, Any]:
     """t - m_k at every t and for every class, and the weight of each t.
 
     t = start + c (1 + sinh u) with u uniform: fine where the sweep begins, because a narrow class that matters begins
-    there, and ever wider behind it, where only wide ones are left. c is 3 + s of the class that begins last, or less if
-    a narrower one begins a little before.
+    there, and ever wider behind it, where only wide ones are left. c is UNIT + s of the class that begins last, or less
+    if a narrower one begins a little before.
     """
     sigma = xp.sqrt(logits.var)
-    begin = logits.mean - REACH * sigma
+    width = sigma + BEFORE / REACH
+    begin = logits.mean - width * REACH
     start = xp.max_last(begin)
+    for _ in range(STEPS):
+        start = later_start(xp, start, logits.mean, width)
     unit = xp.min_last((start - begin) * NEARBY + sigma + UNIT)
-    length = xp.max_last(logits.mean + REACH * sigma) - start + (BEFORE + BEHIND)
+    length = xp.max_last(logits.mean + sigma * BEYOND) - start + BEHIND
     far = xp.minimum(length / unit - 1.0, LONGEST)
     last = xp.log(far + xp.sqrt(far * far + 1.0))
     u = xp.knots((last + FIRST) * (1.0 / (KNOTS - 1)), tuple(map(float, range(KNOTS)))) - FIRST
     rise, fall = xp.exp(u), xp.exp(u * -1.0)
-    rest = xp.minimum(start - logits.mean, FARTHEST) - BEFORE
+    rest = xp.minimum(start - logits.mean, FARTHEST)
     moved = xp.knots(unit, (1.0,)) * ((rise - fall) * 0.5 + 1.0)
     return xp.knots(rest, (1.0,)) + moved, rise + fall
+
+
+def later_start(xp: Namespace, start: Any, mean: Any, width: Any) -> Any:
+    """Nearer to where the product of all F begins to count, which of many classes is well behind the start of each.
+
+    log F is about -y^2 / 2 with y = SHOULDER - (t - m) / width, or 0 where that is negative. The sum of y^2 is convex
+    and falls, so that Newton's step from a start on the left stays on the left of where it is FALLEN^2. For 50 classes
+    of standard deviation 20 that begin beside as many narrow ones, the worst for a sweep, the error is 1e-2 without a
+    step, 2e-3 with one and 4e-5 with two.
+    """
+    y = xp.between(xp.minimum(start - mean, FARTHEST) / width * -1.0 + SHOULDER, 0.0, FALLEN)
+    excess = xp.maximum(xp.sum_last(y * y) - FALLEN * FALLEN, 0.0)
+    return start + excess / xp.maximum(xp.sum_last(y / width) * 2.0, LEAST_SHARE)
 
 
 def narrow_class(xp: Namespace, rest: Any, logits: Moments[Any]) -> ClassRow:

@@ -141,3 +141,51 @@ def test_the_pool_first_is_nearer_to_sampled_values():
         abs(run(given).std.item() / x.std().item() - 1) for run in (lambda y: last(first(y)), lambda y: first(last(y)))
     ]
     assert errors[0] < 0.02 < 0.05 < errors[1]
+
+
+class OwnForward(nn.Module):
+    """A value that its pool alone reads, one that more do, and one that is the output."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.relu, self.tanh = bnn.Conv1d(1, 2, 3, padding=1, sigma=0.2), bnn.ReLU(), bnn.Tanh()
+        self.pool = bnn.MaxPool1d(2)
+
+    def forward(self, x):
+        x = self.relu(self.pool(self.tanh(self.relu(self.conv(x)))))
+        return self.pool(self.tanh(lbnn.cat([x, self.pool(self.relu(x))], dim=2)))
+
+
+class PoolsFirst(OwnForward):
+    """The same by hand."""
+
+    def forward(self, x):
+        x = self.relu(self.tanh(self.relu(self.pool(self.conv(x)))))
+        return self.tanh(self.pool(lbnn.cat([x, self.relu(self.pool(x))], dim=2)))
+
+
+def listing(net):
+    """The printed graph, without the names that lines begin with."""
+    return [line.split(" = ")[1] for line in str(lbnn.read_model(net, (1, 16)).graph).splitlines()[1:]]
+
+
+def test_a_network_with_its_own_forward_is_changed_in_its_loaded_form(tmp_path):
+    torch.manual_seed(0)
+    model, by_hand = OwnForward().eval(), PoolsFirst().eval()
+    by_hand.load_state_dict(model.state_dict())
+    net = lbnn.load(lbnn.save(model, tmp_path / "net.pt", input_shape=(1, 16)))
+    kept, x = listing(net), torch.randn(5, 1, 16)
+    assert kept == listing(model) and lbnn.pool_first(net) is net
+    assert [line.split("(")[0] for line in listing(net)] == [line.split("(")[0] for line in listing(by_hand)]
+    torch.testing.assert_close(tuple(net(x)), tuple(by_hand(x)))
+    again = lbnn.save(net, tmp_path / "net.pt")
+    torch.testing.assert_close(tuple(lbnn.load(again)(x)), tuple(by_hand(x)))
+    found = lbnn.compile(again)(x.numpy())
+    np.testing.assert_allclose(found.var, by_hand(x).var.detach(), rtol=1e-4)
+
+
+def test_a_loaded_network_without_such_a_pool_stays_as_it_is(tmp_path):
+    model = bnn.Sequential(bnn.Conv1d(1, 2, 3), bnn.SiLU(), bnn.MaxPool1d(2), bnn.ReLU())
+    net = lbnn.load(lbnn.save(model, tmp_path / "net.pt", input_shape=(1, 16)))
+    steps = net.steps
+    assert lbnn.pool_first(net).steps == steps

@@ -33,7 +33,9 @@ def test_every_device_computes_the_bits_of_the_host(
     assert not result.status.any() and result.work_bytes == 24
 
 
-@pytest.mark.parametrize("name", ["c", "c-sanitized", "c-s390x", "cortex-m0", "cortex-m4", "rv32imafc", "mps2-an386"])
+@pytest.mark.parametrize(
+    "name", ["c", "c-sanitized", "c-s390x", "c-x86", "cortex-m0", "cortex-m4", "rv32imafc", "mps2-an386"]
+)
 def test_input_variances_reach_the_model(name: str, tmp_path: Path, samples: np.ndarray) -> None:
     model = write_net(tmp_path, input_variance=True)
     plain = run_model(need_device(name), model, samples, np.zeros_like(samples))

@@ -60,6 +60,7 @@ static const uint16_t *any_rows(fuzz *f, int n)
         for (int k = 0; k < LBNN_INT_ROW; k++) {
             rows[LBNN_INT_ROW * i + k] = (uint16_t)any_int(f, 0, 65535);
         }
+        rows[LBNN_INT_ROW * i] = (uint16_t)any_int(f, 0, 32767);
         const int shifts = fuzz_size(f, 0, 15) | fuzz_size(f, 0, 31) << 5 | fuzz_size(f, 0, 31) << 10;
         rows[LBNN_INT_ROW * i + 4] = (uint16_t)(shifts | fuzz_size(f, 0, 1) << 15);
     }
@@ -78,11 +79,20 @@ static int most_bits(int n, int weight, int shift, int most)
     return most;
 }
 
+/* The largest factor of variances that keeps sums of squares of n inputs of 15 and 14 bits inside. */
+static int most_factor(int n)
+{
+    int most = 32767;
+    for (; (int64_t)n * (most + 1) * (most + 1) / 4 * 5 / 4 + n + 2 >= 1 << 28; most = most / 2) {
+    }
+    return most;
+}
+
 static int_layer any_layer(fuzz *f, int bits, int free)
 {
     const int in = fuzz_size(f, 1, 40), out = fuzz_size(f, 1, 9), even = (in + 1) & ~1;
     const int weight = bits == 8 ? 127 : 2047;
-    int_layer made = {{0, 0, 0, 0, 0, in, out, 10, most_bits(in, 255, 8, 14), any_int(f, -40, 40), any_int(f, -60, 60),
+    int_layer made = {{0, 0, 0, 0, 0, in, out, most_bits(in, 255, 8, 14), any_int(f, -40, 40), any_int(f, -60, 60),
                        any_int(f, -60, 60), any_exponent(f), any_exponent(f)},
                       15, most_bits(in, weight, bits, 14), bits};
     while ((int64_t)in * weight << made.mean_bits > 1 << 30) {
@@ -103,15 +113,16 @@ static int_layer any_layer(fuzz *f, int bits, int free)
     made.layer.weight16 = bits == 8 ? 0 : (const int16_t *)(const void *)w;
     made.layer.rows = any_rows(f, out);
     if (free || fuzz_size(f, 0, 1)) {
-        uint16_t *columns = (uint16_t *)words_of(f, 2 * in);
-        for (int i = 0; i < in; i++) {
-            columns[i] = (uint16_t)any_int(f, 0, 65535);
+        const int most = free ? 65535 : most_factor(in);
+        uint16_t *columns = (uint16_t *)words_of(f, 2 * even);
+        for (int i = 0; i < even; i++) {
+            columns[i] = (uint16_t)(i < in ? any_int(f, 0, most) : 0);
         }
         made.layer.columns = (const uint16_t *)(const void *)fuzz_keep(f, (float *)(void *)columns);
     }
     if (free) {
-        uint8_t *sigmas = (uint8_t *)words_of(f, in * out);
-        for (int i = 0; i < in * out; i++) {
+        uint8_t *sigmas = (uint8_t *)words_of(f, even * out);
+        for (int i = 0; i < even * out; i++) {
             sigmas[i] = (uint8_t)any_int(f, 0, 255);
         }
         made.layer.free = (const uint8_t *)(const void *)fuzz_keep(f, (float *)(void *)sigmas);
@@ -119,15 +130,17 @@ static int_layer any_layer(fuzz *f, int bits, int free)
     return made;
 }
 
-/* The weight of a row and an input as they are packed. */
+/* Where the weight of a row and an input stands: in pairs of rows. */
+static int place_of(const int_layer *l, int row, int i)
+{
+    const int even = (l->layer.in_len + 1) & ~1, alone = row == l->layer.out_len - 1 && row % 2 == 0;
+    return alone ? row * even + i : (row & ~1) * even + 2 * i + (row & 1);
+}
+
 static double weight_at(const int_layer *l, int row, int i)
 {
     const int even = (l->layer.in_len + 1) & ~1;
-    if (l->bits == 12) {
-        return l->layer.weight16[row * even + i];
-    }
-    const int alone = row == l->layer.out_len - 1 && row % 2 == 0;
-    return l->layer.weight8[alone ? row * even + i : (row & ~1) * even + 2 * i + (row & 1)];
+    return l->bits == 12 ? l->layer.weight16[row * even + i] : l->layer.weight8[place_of(l, row, i)];
 }
 
 /* E' = m sum(e w) + b and V' = m^2 sum(s^2 w^2) + a B + c in float64; the kernel's sums stand in its results' places. */
@@ -147,11 +160,11 @@ static void check_linear(const int_layer *l, const int32_t *e, const int32_t *s,
         const int32_t bias = (int32_t)((uint32_t)row[5] | (uint32_t)row[6] << 16);
         const double shared = spread->sums ? spread->sums[n] : spread->shared;
         const double known = from->var == LBNN_INT_NONE ? 0.0 : 1.0;
-        double want = ldexp(sum * row[0], from->mean + l->layer.scale_exponent - 16 - km - to->mean);
+        double want = ldexp(sum * row[0], from->mean + l->layer.scale_exponent - 15 - km - to->mean);
         want += ldexp(bias, l->layer.bias_exponent - 2 - (bias & 31) - to->mean);
         double least = known * ldexp(square * row[1], 2 * (from->var + l->layer.scale_exponent - km) - 16 - to->var);
-        least += ldexp(shared * row[2], spread->exponent + l->layer.spread_exponent - 16 - ka - to->var);
-        least += ldexp(row[3], l->layer.noise_exponent + 12 - kc - to->var);
+        least += spread->exponent == LBNN_INT_NONE ? 0.0 : ldexp(shared * row[2], spread->exponent + l->layer.spread_exponent - 16 - ka - to->var);
+        least += l->layer.noise_exponent == LBNN_INT_NONE ? 0.0 : ldexp(row[3], l->layer.noise_exponent + 12 - kc - to->var);
         fuzz_expect(fabs(mean[n] - want) <= 4.0, "a mean is not what float64 gives");
         fuzz_expect(var[n] >= 0 && var[n] < 1 << 30, "a variance leaves its bits");
         fuzz_expect(least <= 0.0 || var[n] > 0, "a variance becomes zero");
@@ -166,13 +179,14 @@ static void fuzz_int_linear(fuzz *f, int bits)
     const lbnn_int_scale from = {any_exponent(f), any_exponent(f), 0, 0};
     const int32_t *e = narrow_block(f, in, 1 - (1 << l.mean_bits), (1 << l.mean_bits) - 1);
     const int32_t *s = narrow_block(f, in, 0, 1 << l.sigma_bits);
-    lbnn_int_spread spread = {0, any_int(f, 0, 0xfffffff), any_exponent(f)};
+    lbnn_int_spread spread = {0, any_int(f, 0, 0xfffffff), any_exponent(f), 0};
     int32_t *sums = int_block(f, out), *mean = int_block(f, out), *var = int_block(f, out);
     lbnn_int_scale to;
     for (int i = 0; i < out; i++) {
         sums[i] = any_int(f, 0, 0xfffffff);
     }
     spread.sums = fuzz_size(f, 0, 1) ? sums : 0;
+    spread.each = spread.sums ? 1 : 0;
     (bits == 8 ? lbnn_int8_linear : lbnn_int16_linear)(&l.layer, e, s, &from, &spread, mean, var, &to);
     check_linear(&l, e, s, &from, &spread, mean, var, &to);
 }
@@ -180,10 +194,13 @@ static void fuzz_int_linear(fuzz *f, int bits)
 static void fuzz_int8_linear(fuzz *f) { fuzz_int_linear(f, 8); }
 static void fuzz_int16_linear(fuzz *f) { fuzz_int_linear(f, 12); }
 
-/* B = sum(beta^2 (E^2 + V)), never less and hardly more. */
+/* B = sum(beta^2 (E^2 + V)), whose terms are rounded to nearest: of each part a half for each input. */
 static void fuzz_int_shared(fuzz *f)
 {
     int_layer l = any_layer(f, 8, 0);
+    if (!l.layer.columns) {
+        return;
+    }
     const int in = l.layer.in_len;
     const lbnn_int_scale from = {any_exponent(f), any_exponent(f), 0, 0};
     const int32_t *e = narrow_block(f, in, 1 - (1 << 15), (1 << 15) - 1), *s = narrow_block(f, in, 0, 1 << 14);
@@ -191,15 +208,17 @@ static void fuzz_int_shared(fuzz *f)
     double want = 0.0;
     lbnn_int_shared(&l.layer, e, s, &from, &spread);
     for (int i = 0; i < in; i++) {
-        const double beta = l.layer.columns ? l.layer.columns[i] / 65536.0 : 1.0;
-        const double x = lbnn_int_at(e, i) * beta, y = lbnn_int_at(s, i) * beta;
+        const double beta = l.layer.columns[i] / 65536.0, x = lbnn_int_at(e, i) * beta, y = lbnn_int_at(s, i) * beta;
         want += from.mean == LBNN_INT_NONE ? 0.0 : ldexp(x * x, 2 * from.mean);
         want += from.var == LBNN_INT_NONE ? 0.0 : ldexp(y * y, 2 * from.var);
     }
-    const double got = ldexp(spread.shared, spread.exponent - 2 * l.layer.column_exponent);
-    const double unit = ldexp(in, l.layer.fold + 2 * lbnn_int_larger(from.mean, from.var));
+    const int32_t top = lbnn_int_larger(from.mean, from.var);
+    const double got = ldexp(spread.shared, spread.exponent - 2 * l.layer.column_exponent - 2);
+    const double each = ldexp(sqrt(2.0 * in) / 2.0, top), more = ldexp(in / 4.0 + 3.0, 2 * top);
     fuzz_expect(spread.shared >= 0 && spread.shared < 1 << 28, "a shared sum leaves its bits");
-    fuzz_expect(got >= want * (1.0 - 1e-9) && got <= want + 2.0 * unit + 1e-9 * want, "a shared sum is not B");
+    fuzz_expect((spread.shared > 0) == (top != LBNN_INT_NONE), "a shared sum is nothing");
+    fuzz_expect(sqrt(got) >= sqrt(want) - each, "a shared sum is less than B");
+    fuzz_expect(got <= (sqrt(want) + each) * (sqrt(want) + each) + more, "a shared sum is more than B");
 }
 
 /* sum((u c)^2 S) of each row. */
@@ -214,7 +233,7 @@ static void fuzz_int_moments(fuzz *f)
     for (int n = 0; n < out && spread.sums; n++) {
         double want = 0.0;
         for (int i = 0; i < in; i++) {
-            const double u = l.layer.free[n * in + i] * (l.layer.columns[i] / 65536.0);
+            const double u = l.layer.free[place_of(&l, n, i)] * (l.layer.columns[i] / 65536.0);
             const double x = lbnn_int_at(e, i) * u, y = lbnn_int_at(s, i) * u;
             want += from.mean == LBNN_INT_NONE ? 0.0 : ldexp(x * x, 2 * from.mean);
             want += from.var == LBNN_INT_NONE ? 0.0 : ldexp(y * y, 2 * from.var);
@@ -248,7 +267,11 @@ static void fuzz_int_narrow(fuzz *f)
     table[3 * LBNN_INT_TAIL + 1] = 15;
     const int given = fuzz_size(f, 0, 1);
     int32_t *out = int_block(f, (n + 1) / 2), *sigma = int_block(f, (n + 1) / 2);
-    lbnn_int_narrow(mean, var, &from, out, sigma, &to, n, mean_bits, sigma_bits, given ? table : 0);
+    if (given) {
+        lbnn_int_activate(mean, var, &from, out, sigma, &to, n, mean_bits, sigma_bits, table);
+    } else {
+        lbnn_int_narrow(mean, var, &from, out, sigma, &to, n, mean_bits, sigma_bits);
+    }
     for (int i = 0; i < n; i++) {
         const int32_t e = lbnn_int_at(out, i), s = lbnn_int_at(sigma, i);
         fuzz_expect(lbnn_int_abs(e) < 1 << mean_bits, "a mantissa leaves its bits");
@@ -342,7 +365,7 @@ static void fuzz_int_add(fuzz *f)
 static void fuzz_int_affine(fuzz *f)
 {
     const int n = fuzz_size(f, 1, 9);
-    const lbnn_int_layer layer = {0, 0, 0, 0, any_rows(f, n), n, n, 2, 0, 0, any_int(f, -60, 60), LBNN_INT_NONE,
+    const lbnn_int_layer layer = {0, 0, 0, 0, any_rows(f, n), n, n, 0, 0, any_int(f, -60, 60), LBNN_INT_NONE,
                                   any_exponent(f), LBNN_INT_NONE};
     const lbnn_int_scale from = {any_exponent(f), 2 * (fuzz_size(f, 0, 200) - 100), 0, 0};
     int32_t *mean = int_block(f, n), *var = int_block(f, n);

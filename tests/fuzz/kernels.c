@@ -19,7 +19,7 @@
 #include "lbnn_stream.h"
 #include "lbnn_pool_correlated.h"
 #include "lbnn_upsample.h"
-#include "lbnn_int_more.h"
+#include "lbnn_int_conv.h"
 #include "smooth.h"
 #include "tabulated.h"
 
@@ -327,6 +327,9 @@ static void fuzz_linear_point(fuzz *f) { fuzz_conv_point(f, linear_point, linear
 
 #include "rank1.h"
 #include "integers.h"
+#include "integer_maxpool.h"
+#include "integer_maps.h"
+#include "integer_convs.h"
 
 /* ---- pooling --------------------------------------------------------------------------------------- */
 
@@ -1194,16 +1197,30 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_piecewise", fuzz_piecewise},
     {"lbnn_piecewise_point", fuzz_piecewise_point},
     {"lbnn_lift", fuzz_lift},
+    {"lbnn_int8_conv", fuzz_int8_conv},
     {"lbnn_int8_linear", fuzz_int8_linear},
+    {"lbnn_int16_conv", fuzz_int16_conv},
     {"lbnn_int16_linear", fuzz_int16_linear},
     {"lbnn_int_add", fuzz_int_add},
     {"lbnn_int_affine", fuzz_int_affine},
     {"lbnn_int_emit", fuzz_int_emit},
+    {"lbnn_int_level", fuzz_int_level},
+    {"lbnn_int_map_add", fuzz_int_map_add},
+    {"lbnn_int_map_affine", fuzz_int_map_affine},
+    {"lbnn_int_map_leaky", fuzz_int_map_leaky},
+    {"lbnn_int_map_means", fuzz_int_map_means},
+    {"lbnn_int_map_sigmas", fuzz_int_map_sigmas},
+    {"lbnn_int_max_pool", fuzz_int_max_pool},
     {"lbnn_int_moments", fuzz_int_moments},
     {"lbnn_int_narrow", fuzz_int_narrow},
     {"lbnn_int_pack_means", fuzz_int_pack},
     {"lbnn_int_pack_sigmas", fuzz_int_pack_sigmas},
+    {"lbnn_int_pool", fuzz_int_pool},
+    {"lbnn_int_pool_window", fuzz_int_pool_window},
+    {"lbnn_int_roots_map", fuzz_int_roots_map},
+    {"lbnn_int_settle", fuzz_int_settle},
     {"lbnn_int_shared", fuzz_int_shared},
+    {"lbnn_int_unfold", fuzz_int_unfold},
     {"lbnn_int_variance_head", fuzz_int_variance_head},
     {"lbnn_linear_rank1", fuzz_linear_rank1},
     {"lbnn_linear_rank1_point", fuzz_linear_rank1_point},

@@ -1,6 +1,7 @@
 """What integers lose of classifiers and regressors, and how `verify` and `export` say it."""
 
 from functools import cache
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -74,10 +75,19 @@ def test_the_digits_example_keeps_its_score_on_the_rows_that_it_was_not_trained_
     keeps_its_score(model, dtype, x[1300:].reshape(-1, 1, 8, 8), y[1300:])
 
 
-@pytest.mark.parametrize("file", ["digits_cnn/digits.pt", "keyword/keyword.pt"])
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
-def test_the_committed_classifiers_keep_their_probabilities(file, dtype):
-    assert ordinary_loss(read_model(ROOT / "examples" / file), dtype).class_kl_mean <= MOST_CLASS_KL
+def test_the_keyword_example_keeps_its_score_on_new_sounds(monkeypatch, dtype):
+    folder = ROOT / "examples/keyword"
+    monkeypatch.syspath_prepend(folder)
+    x, y = import_module("sounds").recordings(96, seed=5)
+    keeps_its_score(read_model(folder / "keyword.pt"), dtype, x, y)
+
+
+@pytest.mark.parametrize("file", ["digits_cnn/digits.pt", "keyword/keyword.pt"])
+@pytest.mark.parametrize(("dtype", "most"), [("int8", MOST_KL), ("int16", 1e-4)])
+def test_the_committed_classifiers_keep_their_probabilities_and_logits(file, dtype, most):
+    loss = ordinary_loss(read_model(ROOT / "examples" / file), dtype)
+    assert loss.class_kl_mean <= MOST_CLASS_KL and loss.kl_mean <= most
 
 
 def test_verify_holds_logits_to_the_bits_and_the_head_to_float64(capsys):

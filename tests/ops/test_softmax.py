@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gumbel import hard_rows, quadrature, sigmoid_truth, softmax
+from gumbel import crowded_rows, hard_rows, quadrature, sigmoid_truth, softmax
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.graph.reference import NUMPY
@@ -12,7 +12,9 @@ from lbnn.nn.heads import class_moments, softmax_moments
 from lbnn.ops.heads import HEADS, find_head
 from lbnn.ops.softmax import GUMBEL_NORMALS, KNOTS, narrow_class, sweep_points, wide_class
 
-ROWS = [row for classes, count in ((2, 60), (3, 60), (10, 60), (100, 12)) for row in hard_rows(count, classes, classes)]
+HARD, CROWDED = {2: 60, 3: 60, 10: 60, 100: 12}, {3: 20, 10: 30, 100: 20}
+ROWS = [row for classes, count in HARD.items() for row in hard_rows(count, classes, classes)]
+ROWS += [row for classes, count in CROWDED.items() for row in crowded_rows(count, classes, classes)]
 TRUTH = [quadrature(mean, sigma) for mean, sigma in ROWS]
 
 
@@ -113,7 +115,8 @@ def test_results_and_gradients_are_finite_everywhere(head, scale):
     for part in found[:4]:
         assert torch.isfinite(part).all()
         assert (part >= 0).all()
-    for part in (found.probability.square().sum(), found.entropy.sum(), found.epistemic.sum()):
+    likely = found.probability.clamp_min(1e-24).log()
+    for part in (found.probability.square().sum(), found.entropy.sum(), found.epistemic.sum(), likely.sum()):
         for grad in torch.autograd.grad(part, (mean, var), retain_graph=True):
             assert torch.isfinite(grad).all()
 

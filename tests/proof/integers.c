@@ -2,7 +2,9 @@
  * 32 bits, no shift is undefined, no access leaves its array. tools/check/prove.py gives prove_NAME to EVA one by one. */
 #include "prove.h"
 
-#include "lbnn_int_more.h"
+#include "lbnn_int_conv.h"
+#include "lbnn_int_maxpool.h"
+#include "lbnn_int_upsample.h"
 
 /* Callers are proved with these contracts in place of bodies, which are proved in functions of their own: of no two
  * variables EVA keeps a relation, so that each is proved box by box. */
@@ -24,16 +26,15 @@ LBNN_KERNEL uint32_t lbnn_int_float_of(int32_t x, int32_t exponent, int upwards)
     ensures some: x > 0 ==> \result > 0; */
 LBNN_INLINE int32_t lbnn_int_lifted(int32_t x, int32_t k);
 
-/*@ requires range: 0 <= x < 0x10000000 && 0 <= k <= 28;
-    assigns \result \from x, k;
-    ensures range: 0 <= \result < 0x10000000;
-    ensures some: x > 0 ==> \result > 0; */
-LBNN_INLINE int32_t lbnn_int_filled(int32_t x, int32_t k);
-
 /* `top` is the largest of some exponents, of which x is one. */
 /*@ assigns \result \from top, x;
     ensures range: 0 <= \result <= 31; */
 LBNN_INLINE int32_t lbnn_int_apart(int32_t top, int32_t x);
+
+/*@ requires range: -0x8000 <= top <= 0x7fff && -0x8000 <= x <= 0x7fff;
+    assigns \result \from top, x;
+    ensures range: 0 <= \result <= 0xffff; */
+LBNN_INLINE int32_t lbnn_int_behind(int32_t top, int32_t x);
 
 /* `move` is what lbnn_int_drop found for the largest mean. */
 /*@ requires range: 1 <= move <= 31;
@@ -45,8 +46,13 @@ LBNN_INLINE int32_t lbnn_int_dropped(int32_t mean, int32_t move);
 /*@ requires readable: \valid_read(cell + (0 .. 1));
     requires range: 0 <= part <= 255;
     assigns \result \from cell[0 .. 1], part;
-    ensures range: 0 <= \result <= 65535; */
+    ensures range: 0 <= \result <= 65535;
+    ensures most: \result <= \max(cell[0], cell[1]); */
 LBNN_INLINE int32_t lbnn_int_between(const uint16_t *cell, int32_t part);
+
+/*@ assigns \result \from x;
+    ensures range: 0 <= \result <= 16383; */
+LBNN_INLINE int32_t lbnn_int_below_four(int32_t x);
 
 /* As the rows are packed. */
 /*@ assigns \result \from shifts;
@@ -93,21 +99,20 @@ void prove_lbnn_int_lifted(void)
     }
 }
 
-void prove_lbnn_int_filled(void)
-{
-    for (int n = 0; n <= 28; n++) {
-        const int32_t k = lbnn_int_room(of_bits(n));
-        const int32_t filled = lbnn_int_filled(between(n ? 1 : 0, n ? (1 << (n - 1)) - 1 + (1 << (n - 1)) : 0), k);
-        //@ check range: (n > 0 ==> 0 < filled) && filled < 0x10000000 && 0 <= k <= 28;
-    }
-}
-
 /* Exponents in any order, and how far apart they stand from the largest. */
 void prove_lbnn_int_apart(void)
 {
     const int32_t a = between(-0x1fffffff, 0x1fffffff), behind = between(0, 0x1fffffff);
     const int32_t distance = lbnn_int_apart(a, a - behind);
     //@ check range: distance <= 31;
+}
+
+void prove_lbnn_int_behind(void)
+{
+    for (int32_t top = -0x8000; top <= 0x7fff; top += 0x100) {
+        const int32_t distance = lbnn_int_behind(top, between(-0x8000, top));
+        //@ check range: 0 <= distance <= 0xffff;
+    }
 }
 
 /* The largest mean of so many bits, and the largest sigma's half at a place, or no sigma. */
@@ -141,6 +146,14 @@ void prove_lbnn_int_between(void)
             }
         }
     }
+}
+
+/* Also of what is below zero, which is above all as an unsigned number. */
+void prove_lbnn_int_below_four(void)
+{
+    const int32_t negative = lbnn_int_below_four(between(-0x7fffffff - 1, -1));
+    const int32_t positive = lbnn_int_below_four(between(0, 0x7fffffff));
+    //@ check range: 0 <= negative <= 16383 && 0 <= positive <= 16383;
 }
 
 void prove_lbnn_int_scale_shift(void)
@@ -240,7 +253,11 @@ static void any_table(uint16_t *table)
             out[i] = 0;                                                                               \
             sigma[i] = 0;                                                                             \
         }                                                                                             \
-        lbnn_int_narrow(mean, var, &from, out, sigma, &to, n, mean_bits, sigma_bits, (given) ? table : 0); \
+        if (given) {                                                                                  \
+            lbnn_int_activate(mean, var, &from, out, sigma, &to, n, mean_bits, sigma_bits, table);    \
+        } else {                                                                                      \
+            lbnn_int_narrow(mean, var, &from, out, sigma, &to, n, mean_bits, sigma_bits);             \
+        }                                                                                             \
         check_words(out, ((n) + 1) / 2);                                                              \
         check_words(sigma, ((n) + 1) / 2);                                                            \
         check_scale(&to);                                                                             \
@@ -248,9 +265,27 @@ static void any_table(uint16_t *table)
 
 void prove_lbnn_int_narrow(void)
 {
+    NARROW(1, 15, 14, 0);
+    NARROW(2, 4, 1, 0);
+    NARROW(3, 15, 12, 0);
+}
+
+void prove_lbnn_int_activate(void)
+{
     NARROW(1, 15, 14, 1);
     NARROW(2, 4, 1, 1);
-    NARROW(3, 15, 12, 0);
+    NARROW(3, 15, 12, 1);
+}
+
+void prove_lbnn_int_narrowing_of(void)
+{
+    const lbnn_int_scale from = any_wide_scale();
+    lbnn_int_scale to;
+    for (int mean_bits = 4; mean_bits <= 15; mean_bits++) {
+        const lbnn_int_narrowing by = lbnn_int_narrowing_of(&from, &to, mean_bits, 14, between(0, 1));
+        //@ check range: 0 <= by.lift <= 30 && 1 <= by.drop;
+        check_scale(&to);
+    }
 }
 
 void prove_lbnn_int_widen(void)
@@ -293,6 +328,44 @@ static void any_mantissas(int32_t *x, int n, int32_t least)
     for (int i = 0; i < n; i++) {
         x[i] = between(least, 0x7fffffff);
     }
+}
+
+/* What a model does with all of its input: floats or mantissas, with variances and without. Between its two steps the
+ * result may hold a word for each number. */
+#define INPUT_FORM(of_floats, known, n, call)                                                                \
+    do {                                                                                                     \
+        float x[n], v[n], factors[2 * (n)];                                                                  \
+        int32_t q[n], q_var[n], mean[n], sigma[n];                                                           \
+        lbnn_int_scale to;                                                                                   \
+        finite_floats(x, n, 0);                                                                              \
+        finite_floats(v, n, 1);                                                                              \
+        finite_floats(factors, 2 * (n), 0);                                                                  \
+        any_mantissas(q, n, -0x7fffffff - 1);                                                                \
+        any_mantissas(q_var, n, 0);                                                                          \
+        const lbnn_int_source source = {(of_floats) ? x : 0, (of_floats) && !(known) ? v : 0,                \
+                                        (of_floats) ? 0 : q, (of_floats) || (known) ? 0 : q_var,             \
+                                        {between(-0x7fffffff - 1, 0x7fffffff), between(-0x7fffffff - 1, 0x7fffffff), 0, 0}}; \
+        call;                                                                                                \
+        check_scale(&to);                                                                                    \
+        check_words(mean, ((n) + 1) / 2);                                                                    \
+        if (!(known)) {                                                                                      \
+            check_words(sigma, ((n) + 1) / 2);                                                               \
+        }                                                                                                    \
+    } while (0)
+
+#define INPUT_FORMS(n, call)        \
+    do {                            \
+        INPUT_FORM(1, 0, n, call);  \
+        INPUT_FORM(1, 1, n, call);  \
+        INPUT_FORM(0, 0, n, call);  \
+        INPUT_FORM(0, 1, n, call);  \
+    } while (0)
+
+static void accept(const lbnn_int_source *source, int32_t *mean, int32_t *sigma, lbnn_int_scale *to)
+{
+    const int accepted = lbnn_int_is_input(source, FLOATS);
+    //@ check truth: accepted == 0 || accepted == 1;
+    lbnn_int_pack(source, mean, sigma, to, FLOATS, 15, 14);
 }
 
 void prove_lbnn_int_largest_mean(void)
@@ -363,6 +436,7 @@ void prove_lbnn_int_pack_sigmas(void)
 void prove_lbnn_int_pack_q(void)
 {
     OF_MANTISSAS(lbnn_int_pack_q, -0x7fffffff - 1, out, FLOATS, 15);
+    INPUT_FORMS(FLOATS, accept(&source, mean, sigma, &to));
 }
 
 void prove_lbnn_int_pack_q_var(void)
@@ -386,6 +460,7 @@ void prove_lbnn_int_scale_vars(void)
 void prove_lbnn_int_scale_q(void)
 {
     OF_MANTISSAS(lbnn_int_scale_q, -0x7fffffff - 1, factors, out, FLOATS);
+    INPUT_FORMS(FLOATS, lbnn_int_standardize(&source, factors, mean, sigma, &to, FLOATS, 15, 14));
 }
 
 void prove_lbnn_int_scale_q_var(void)
@@ -427,25 +502,25 @@ void prove_lbnn_int_emit_q(void)
 
 /* ---- layers ----------------------------------------------------------------------------------------- */
 
-/* A layer of weights as large as its type allows, its rows and its columns. */
-#define LAYER(in, out, fold, free_bits, with_free, with_columns)                                                      \
+/* A layer of weights as large as its type allows, its rows, and columns up to a factor. */
+#define LAYER(in, out, free_bits, with_free, factor)                                                                  \
     int8_t weight8[(out) * (((in) + 1) / 2 * 2)];                                                                     \
     int16_t weight16[(out) * (((in) + 1) / 2 * 2)];                                                                   \
-    uint8_t sigmas[(out) * (in)];                                                                                     \
-    uint16_t columns[in], rows[LBNN_INT_ROW * (out)];                                                                 \
+    uint8_t sigmas[(out) * (((in) + 1) / 2 * 2)];                                                                     \
+    uint16_t columns[((in) + 1) / 2 * 2], rows[LBNN_INT_ROW * (out)];                                                                 \
     for (int i = 0; i < (out) * (((in) + 1) / 2 * 2); i++) {                                                          \
         weight8[i] = (int8_t)between(-127, 127);                                                                      \
         weight16[i] = (int16_t)between(-2047, 2047);                                                                  \
     }                                                                                                                 \
-    for (int i = 0; i < (out) * (in); i++) {                                                                          \
+    for (int i = 0; i < (out) * (((in) + 1) / 2 * 2); i++) {                                                          \
         sigmas[i] = (uint8_t)between(0, 255);                                                                         \
     }                                                                                                                 \
-    for (int i = 0; i < (in); i++) {                                                                                  \
-        columns[i] = (uint16_t)between(0, 65535);                                                                     \
+    for (int i = 0; i < ((in) + 1) / 2 * 2; i++) {                                                                    \
+        columns[i] = (uint16_t)between(0, factor);                                                                     \
     }                                                                                                                 \
     any_rows(rows, out);                                                                                              \
-    const lbnn_int_layer layer = {weight8, weight16, (with_free) ? sigmas : 0, (with_columns) ? columns : 0, rows,     \
-                                  in, out, fold, free_bits, between(-2048, 2048), between(-2048, 2048),               \
+    const lbnn_int_layer layer = {weight8, weight16, (with_free) ? sigmas : 0, (factor) ? columns : 0, rows,           \
+                                  in, out, free_bits, between(-2048, 2048), between(-2048, 2048),                     \
                                   any_exponent(), any_exponent(), any_exponent()}
 
 static void any_rows(uint16_t *rows, int n)
@@ -454,6 +529,7 @@ static void any_rows(uint16_t *rows, int n)
         for (int k = 0; k < LBNN_INT_ROW; k++) {
             rows[k] = (uint16_t)between(0, 65535);
         }
+        rows[0] = (uint16_t)between(0, 32767);
         rows[4] = (uint16_t)(between(0, 15) | between(0, 31) << 5 | between(0, 31) << 10 | between(0, 1) << 15);
     }
 }
@@ -473,10 +549,10 @@ static void check_spread(const lbnn_int_spread *spread, int n)
     }
 }
 
-#define SHARED(n, mean_bits, sigma_bits, fold, with_columns)  \
+#define SHARED(n, mean_bits, sigma_bits, factor)              \
     do {                                                      \
         INPUT_OF(n, mean_bits, sigma_bits);                   \
-        LAYER(n, 1, fold, 0, 0, with_columns);                \
+        LAYER(n, 1, 0, 0, factor);                            \
         lbnn_int_spread spread;                               \
         lbnn_int_shared(&layer, mean, sigma, &from, &spread); \
         check_spread(&spread, 0);                             \
@@ -484,9 +560,15 @@ static void check_spread(const lbnn_int_spread *spread, int n)
 
 void prove_lbnn_int_shared(void)
 {
-    SHARED(1, 15, 14, 3, 1);
-    SHARED(3, 15, 14, 4, 0);
-    SHARED(65, 15, 12, 9, 1);
+    SHARED(1, 15, 14, 29000);
+    SHARED(3, 15, 14, 16000);
+    SHARED(65, 15, 12, 4000);
+}
+
+void prove_lbnn_int_factored(void)
+{
+    SHARED(2, 15, 14, 20000);
+    SHARED(7, 14, 13, 20000);
 }
 
 void prove_lbnn_int_no_spread(void)
@@ -499,7 +581,7 @@ void prove_lbnn_int_no_spread(void)
 #define MOMENTS(in, out, free_bits)                                 \
     do {                                                            \
         INPUT_OF(in, 15, 14);                                       \
-        LAYER(in, out, 2, free_bits, 1, 1);                         \
+        LAYER(in, out, free_bits, 1, 65535);                        \
         int32_t p[(in) + (out)];                                    \
         lbnn_int_spread spread;                                     \
         lbnn_int_moments(&layer, mean, sigma, &from, p, &spread);   \
@@ -518,9 +600,9 @@ void prove_lbnn_int_moments(void)
 #define LINEAR(kernel, in, out_len, mean_bits, sigma_bits, free)                        \
     do {                                                                                \
         INPUT_OF(in, mean_bits, sigma_bits);                                            \
-        LAYER(in, out_len, 2, 10, 1, 1);                                                \
+        LAYER(in, out_len, 10, 1, 65535);                                               \
         int32_t out[out_len], var[out_len], sums[out_len];                              \
-        lbnn_int_spread spread = {0, between(0, 0xfffffff), any_exponent()};            \
+        lbnn_int_spread spread = {0, between(0, 0xfffffff), any_exponent(), free};       \
         lbnn_int_scale to;                                                              \
         for (int i = 0; i < (out_len); i++) {                                           \
             sums[i] = between(0, 0xfffffff);                                            \
@@ -562,42 +644,61 @@ void prove_lbnn_int8_half(void)
     ROW(lbnn_int8_half, 3, 2, 15, 14, 0);
 }
 
+#define FREE_SUMS(n, rows)                                                       \
+    do {                                                                         \
+        uint8_t u[(rows) * (((n) + 1) / 2 * 2)];                                 \
+        int32_t p[((n) + 1) / 2], sums[rows];                                    \
+        for (int i = 0; i < (rows) * (((n) + 1) / 2 * 2); i++) {                 \
+            u[i] = (uint8_t)between(0, 255);                                     \
+        }                                                                        \
+        any_narrow(p, n, 0, 1 << 13);                                            \
+        lbnn_int_free_sums(u, rows, ((n) + 1) / 2, 0, p, ((n) + 1) / 2, sums);   \
+        for (int i = 0; i < (rows); i++) {                                       \
+            /*@ check range: 0 < sums[i] < 0x10000000; */                        \
+        }                                                                        \
+    } while (0)
+
 void prove_lbnn_int_free_sums(void)
 {
-    LAYER(3, 3, 2, 13, 1, 1);
-    int32_t p[3], sums[3];
-    for (int i = 0; i < 3; i++) {
-        p[i] = between(0, 1 << 13);
-    }
-    (void)lbnn_int_free_sums(&layer, p, sums);
-    check_words(sums, 3);
+    FREE_SUMS(1, 1);
+    FREE_SUMS(3, 3);
+    FREE_SUMS(2, 4);
 }
 
-#define RESULTS(n, free, bits)                                                                       \
-    do {                                                                                             \
-        LAYER(1, n, 2, 0, 0, 0);                                                                     \
-        int32_t out[n], var[n], sums[n];                                                             \
-        lbnn_int_spread spread = {0, between(0, 0xfffffff), any_exponent()};                         \
-        const lbnn_int_scale from = any_narrow_scale();                                              \
-        lbnn_int_scale to;                                                                           \
-        for (int i = 0; i < (n); i++) {                                                              \
-            out[i] = between(-(1 << 30), 1 << 30);                                                   \
-            var[i] = between(0, 0xfffffff);                                                          \
-            sums[i] = between(0, 0xfffffff);                                                         \
-        }                                                                                            \
-        spread.sums = (free) ? sums : 0;                                                             \
-        lbnn_int_results(&layer, &from, &spread, out, var, &to, bits, between(0, 0xfffffff));        \
-        check_words(out, n);                                                                         \
-        for (int i = 0; i < (n); i++) {                                                              \
-            /*@ check range: 0 <= var[i] < 0x40000000; */                                            \
-        }                                                                                            \
-        check_scale(&to);                                                                            \
+void prove_lbnn_int_free_row(void)
+{
+    FREE_SUMS(5, 1);
+}
+
+/* Several pixels; sums of each row of each, of each pixel, or one for all. */
+#define RESULTS(n, pixels, sums_of, of_each, bits)                                                            \
+    do {                                                                                                     \
+        LAYER(1, n, 0, 0, 0);                                                                                \
+        int32_t out[(n) * (pixels)], var[(n) * (pixels)], sums[(sums_of) + 1];                               \
+        const lbnn_int_spread spread = {(sums_of) ? sums : 0, between(0, 0xfffffff), any_exponent(), of_each}; \
+        const lbnn_int_scale from = any_narrow_scale();                                                      \
+        lbnn_int_scale to;                                                                                   \
+        for (int i = 0; i < (n) * (pixels); i++) {                                                           \
+            out[i] = between(-(1 << 30), 1 << 30);                                                           \
+            var[i] = between(0, 0xfffffff);                                                                  \
+        }                                                                                                    \
+        for (int i = 0; i < (sums_of); i++) {                                                                \
+            sums[i] = between(0, 0xfffffff);                                                                 \
+        }                                                                                                    \
+        lbnn_int_results(&layer, &from, &spread, out, var, &to, bits, pixels);        \
+        check_words(out, (n) * (pixels));                                                                    \
+        for (int i = 0; i < (n) * (pixels); i++) {                                                           \
+            /*@ check range: 0 <= var[i] < 0x40000000; */                                                    \
+        }                                                                                                    \
+        check_scale(&to);                                                                                    \
     } while (0)
 
 void prove_lbnn_int_results(void)
 {
-    RESULTS(1, 0, 8);
-    RESULTS(3, 1, 12);
+    RESULTS(1, 1, 0, 0, 8);
+    RESULTS(3, 1, 3, 1, 12);
+    RESULTS(2, 3, 6, 1, 8);
+    RESULTS(3, 2, 2, 0, 12);
 }
 
 void prove_lbnn_int8_linear(void)
@@ -618,7 +719,7 @@ void prove_lbnn_int16_linear(void)
 void prove_lbnn_int_affine(void)
 {
     int32_t mean[3], var[3], out[3], out_var[3];
-    LAYER(3, 3, 2, 0, 0, 0);
+    LAYER(3, 3, 0, 0, 0);
     const lbnn_int_scale from = any_wide_scale();
     lbnn_int_scale to;
     any_wide(mean, var, 3);
@@ -693,3 +794,5 @@ void prove_lbnn_int_variance_head(void)
     check_words(out_var, 2);
     check_scale(&to);
 }
+
+#include "integer_maps.c"

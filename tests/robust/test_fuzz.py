@@ -20,7 +20,10 @@ from places import need
 INTEGER_TARGETS = (
     *("lbnn_int8_linear", "lbnn_int16_linear", "lbnn_int_shared", "lbnn_int_moments", "lbnn_int_narrow"),
     *("lbnn_int_pack_means", "lbnn_int_pack_sigmas", "lbnn_int_emit", "lbnn_int_add", "lbnn_int_affine"),
-    "lbnn_int_variance_head",
+    *("lbnn_int_variance_head", "lbnn_int_level", "lbnn_int_settle", "lbnn_int_unfold", "lbnn_int_map_means"),
+    *("lbnn_int_map_sigmas", "lbnn_int_map_leaky", "lbnn_int_map_add", "lbnn_int_map_affine"),
+    *("lbnn_int_pool", "lbnn_int_pool_window", "lbnn_int8_conv", "lbnn_int16_conv", "lbnn_int_roots_map"),
+    "lbnn_int_max_pool",
 )
 """The others are parts of these, or copy numbers from one place to another."""
 TARGETS = sorted([*KERNELS, *INTEGER_TARGETS, *(f"predict_{name}" for name in MODELS)])
@@ -57,7 +60,9 @@ FAULTS = (
           "lbnn_variance_head", "lanes", "outside the range of representable values"),
     Fault("lbnn_conv_small.h", "sum.var += x.s * v;", "sum.var += x.v * v;",
           "lbnn_conv2d_small", "lanes", "not what float64 gives|is hidden"),
-    Fault("lbnn_int_linear.h", "if (n < rows) {", "if (n < rows + 1) {", "lbnn_int8_linear", "lanes", "overflow"),
+    Fault("lbnn_int_linear.h", "        lbnn_int8_pair(w + at, mean, sigma, words, sum, square);",
+          "        lbnn_int8_pair(w + at + 1, mean, sigma, words, sum, square);",
+          "lbnn_int8_linear", "lanes", "overflow|not what"),
     Fault("lbnn_int.h", "return lbnn_int_larger(lbnn_int_bits(top) - mean_bits, 1);",
           "return lbnn_int_larger(lbnn_int_bits(top) - mean_bits - 1, 1);",
           "lbnn_int_narrow", "lanes", "a mantissa leaves its bits"),

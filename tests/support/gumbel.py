@@ -97,3 +97,18 @@ def hard_rows(count, classes, seed):
         if number % 2:
             mean = draw.choice([3.6, 3.2, 2, 1]) * sigma + draw.normal(0, 2, classes)
         yield mean, sigma
+
+
+def crowded_rows(count, classes, seed):
+    """(mean, sigma) of logits: a few narrow classes beside many of standard deviation 20, all as far from their means.
+
+    The largest of many wide ones lies in a small part of what a sweep passes through: between their own standard
+    deviations, or, where their means are far below, beyond three of them.
+    """
+    draw = np.random.default_rng(seed)
+    for number in range(count):
+        narrow = (0.0, 0.063, 0.3, 0.5, 0.7, 2.0)[number % 6]
+        sigma = np.where(draw.random(classes) < draw.choice([0.02, 0.1, 0.5]), narrow, 20.0)
+        sigma[0] = narrow
+        away = draw.uniform(1.6, 2.9) if number % 2 else draw.uniform(-3.6, -2.0)
+        yield away * sigma + draw.normal(0, draw.choice([0.5, 2, 5]), classes), sigma

@@ -87,6 +87,13 @@ MAPS: dict[str, tuple[tuple[int, ...], Callable[[], nn.Module]]] = {
             _c2(4, 2, 2, padding=1), bnn.Flatten(), bnn.Linear(2 * 7 * 6, 2),
         ),
     ),
+    "windows outside": (
+        (2, 3, 2),
+        lambda: bnn.Sequential(
+            _c2(2, 3, 1, padding=2), bnn.LeakyReLU(0.1), _c2(3, 2, (2, 1), padding=(3, 2), dilation=(2, 1)),
+            bnn.Flatten(), bnn.Linear(2 * 11 * 10, 2),
+        ),
+    ),
     "pools": (
         (2, 9, 7),
         lambda: bnn.Sequential(
@@ -94,6 +101,32 @@ MAPS: dict[str, tuple[tuple[int, ...], Callable[[], nn.Module]]] = {
             bnn.AvgPool2d(2, stride=1, padding=1, count_include_pad=False), _c2(4, 5, 2),
             bnn.AvgPool2d(2, ceil_mode=True), bnn.Flatten(), bnn.Linear(5 * 3 * 2, 2),
         ),
+    ),
+    "max pools": (
+        (2, 9, 7),
+        lambda: bnn.Sequential(
+            _c2(2, 3, 3, padding=1), bnn.LeakyReLU(0.1), bnn.MaxPool2d(2),
+            _c2(3, 4, 2, padding=1), bnn.MaxPool2d(3, stride=2, padding=1, ceil_mode=True), bnn.ReLU(),
+            bnn.MaxPool2d((2, 1), stride=1), bnn.Flatten(), bnn.Linear(4 * 2 * 3, 2),
+        ),
+    ),
+    "max pools along one axis": (
+        (2, 25),
+        lambda: bnn.Sequential(
+            bnn.Conv1d(2, 4, 3), bnn.MaxPool1d(5, stride=2, padding=2), bnn.LeakyReLU(0.1),
+            bnn.MaxPool1d(3, stride=1, dilation=2), bnn.Conv1d(4, 3, 2), bnn.MaxPool1d(7),
+        ),
+    ),
+    "upsampled": (
+        (2, 3, 5),
+        lambda: bnn.Sequential(
+            _c2(2, 3, 3, padding=1), bnn.LeakyReLU(0.1), bnn.Upsample((3, 2)), _c2(3, 3, 2, stride=3), bnn.ReLU(),
+            bnn.Upsample((1, 3)),
+        ),
+    ),
+    "upsampled along one axis": (
+        (2, 7),
+        lambda: bnn.Sequential(bnn.Conv1d(2, 3, 3), bnn.Upsample(3), bnn.LeakyReLU(0.1), bnn.Conv1d(3, 2, 4)),
     ),
     "pools that rise together": (
         (1, 8, 8),

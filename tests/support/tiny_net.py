@@ -93,7 +93,8 @@ def need_device(name: str) -> str:
         need(device.board.core.family.gcc)
         need(device.board.core.family.qemu.program)
     if isinstance(device, MachineDevice):
-        need(device.machine.toolchain.name)
+        if not device.machine.toolchain.available():
+            need(device.machine.toolchain.name)
         need(device.machine.emulator)
     if name == "c-clang":
         need("clang")

@@ -28,33 +28,34 @@ def run(*arguments: str | Path) -> str:
 
 
 def ratios(text: str, rule: str) -> list[float]:
-    """Median, 5 % and 95 % of the standard deviations over those of drawn networks."""
-    found = re.search(rf"^{rule} +([\d.]+) +([\d.]+) +([\d.]+)", text, re.M)
+    """Median, 5 %, 95 %, least and most of the standard deviations over those of drawn networks."""
+    found = re.search(rf"^{rule}" + 5 * r" +([\d.]+)", text, re.M)
     assert found, text
     return [float(number) for number in found.groups()]
 
 
-def test_the_readme_shows_nine_of_ten_logits_within_the_promise_and_the_independent_rule_outside_of_it():
+def test_the_readme_shows_every_logit_within_the_promise_and_the_independent_rule_outside_of_it():
     page = (FOLDER / "README.md").read_text()
     assert all(0.7 <= ratio <= 1.3 for ratio in ratios(page, "correlated"))
-    assert ratios(page, "independent")[0] < 0.7
+    assert ratios(page, "independent")[1] < 0.7
 
 
 def test_the_stored_model_s_variances_are_those_of_drawn_networks(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     sounds = importlib.import_module("sounds")
-    model, (x, y) = lbnn.load(FOLDER / "keyword.pt"), sounds.recordings(24, seed=5)
+    model, (x, y) = lbnn.load(FOLDER / "keyword.pt"), sounds.recordings(16, seed=5)
     given = torch.from_numpy(x)
-    drawn = lbnn.montecarlo.monte_carlo(model, given, 150, torch.Generator().manual_seed(0))
+    drawn = lbnn.montecarlo.monte_carlo(model, given, 400, torch.Generator().manual_seed(0))
     ratio = (drawn.one_pass.var / drawn.sampled.var).sqrt()
-    assert float(torch.quantile(ratio, 0.05)) >= 0.7 and float(torch.quantile(ratio, 0.95)) <= 1.3
+    assert float(ratio.min()) >= 0.7 and float(ratio.max()) <= 1.3
     with torch.no_grad():
         assert float((model(given).label == torch.from_numpy(y)).float().mean()) > 0.8
 
 
 def test_a_short_training_runs_and_its_model_is_exported_and_agrees(tmp_path):
     text = run("--quick", "--out", tmp_path)
-    assert ratios(text, "correlated")[0] > 1.3 * ratios(text, "independent")[0]
+    together, apart = (ratios(text, rule)[0] for rule in ("correlated", "independent"))
+    assert together > 1.1 * apart and abs(together - 1.0) < abs(apart - 1.0)
     assert (tmp_path / "keyword.png").exists()
     compiled = lbnn.compile(tmp_path / "keyword.pt", flags=("-O1",))
     x = np.random.default_rng(0).normal(0.0, 3.0, (3, 1, 49, 10)).astype(np.float32)

@@ -57,16 +57,10 @@ HEADERS_OF_HEADS = (
 )
 # Steps of the integer kernels whose callers are proved with a contract in place of the body.
 INTEGER_STEPS = (
-    *("lbnn_int_sqrt", "lbnn_int_lifted", "lbnn_int_filled", "lbnn_int_apart", "lbnn_int_dropped", "lbnn_int_between"),
-    *("lbnn_int_scale_shift", "lbnn_int_soft_at", "lbnn_int_float_of"),
+    *("lbnn_int_sqrt", "lbnn_int_lifted", "lbnn_int_apart", "lbnn_int_dropped", "lbnn_int_between"),
+    *("lbnn_int_scale_shift", "lbnn_int_soft_at", "lbnn_int_float_of", "lbnn_int_behind"),
+    "lbnn_int_below_four",
 )
-# Kernels of feature maps have no harness yet, as docs/integers.md says.
-UNPROVED = {
-    *("lbnn_int8_conv", "lbnn_int16_conv", "lbnn_int8_sums", "lbnn_int16_sums", "lbnn_int_free_rows"),
-    *("lbnn_int_window", "lbnn_int_window_shared", "lbnn_int_roots_map", "lbnn_int_pool", "lbnn_int_pool_window"),
-    *("lbnn_int_map_means", "lbnn_int_map_sigmas", "lbnn_int_map_add", "lbnn_int_map_affine", "lbnn_int_map_leaky"),
-    *("lbnn_int_settle", "lbnn_int_level", "lbnn_int_unfold"),
-}
 # Called for what is left of a block, of which LBNN_OPTIMIZE_SIZE leaves nothing (LBNN_WHOLE_BLOCKS).
 DEAD = {("lbnn_conv_pixel_one", "size"), ("lbnn_linear_one", "size"), ("lbnn_sum_run", "size")}
 OPTIONS = (
@@ -76,6 +70,7 @@ OPTIONS = (
     "-warn-invalid-pointer",  # also where a pointer outside of its array is computed and never followed
 )
 LOOSE = "lbnn_leaky_relu_point:0,lbnn_sqrtf_by_digits:0"  # functions whose paths are joined
+LOOSE_INTEGERS = "lbnn_int_larger:0,lbnn_int_smaller:0,lbnn_int_look_at:0,lbnn_int_narrow:16,lbnn_int_activate:16"
 PROVED = {"Valid", "Considered valid", "Dead"}
 
 
@@ -128,7 +123,7 @@ def goals(only: Iterable[str] = ()) -> list[Goal]:
     any_bits = [Goal(n, "8", "any bits") for n in (*KERNELS, "lbnn_sqrtf_by_digits")]
     any_bits += [Goal(n, "half", "any bits") for n in HALF_KERNELS]
     integers = dict.fromkeys((*INTEGER_KERNELS, *INTEGER_STEPS))
-    any_bits += [Goal(n, "8", "any bits") for n in integers if n not in UNPROVED]
+    any_bits += [Goal(n, "8", "any bits") for n in integers]
     models = [Goal(n, "8", inputs) for n in MODEL_ENTRIES for inputs in INPUTS]
     chosen = set(only)
     return [goal for goal in (*finite, *any_bits, *models) if not chosen or goal.name in chosen]
@@ -156,10 +151,11 @@ def command(goal: Goal, runtime: Path, define: str, report: Path) -> list[str]:
     folders = " ".join(f"-I{shlex.quote(str(folder))}" for folder in (HARNESSES, runtime, MODELS))  # read by a shell
     split = f"split_less:0,lbnn_emit:0,{goal.name}:0" if goal.is_model else "split_less:0,lbnn_emit:0"
     special_functions = ("-eva-split-return-function", split, "-eva-slevel-function", LOOSE)
+    paths = ("-eva-slevel-function", LOOSE_INTEGERS) if goal.is_integer else special_functions
     contract = ("-eva-use-spec", ",".join(goal.contracts)) if goal.contracts else ()
     source = HARNESSES / ("models.c" if goal.is_model else "integers.c" if goal.is_integer else "kernels.c")
     return [
-        *("frama-c", "-eva", *OPTIONS, *(() if goal.is_integer else special_functions), *contract),
+        *("frama-c", "-eva", *OPTIONS, *paths, *contract),
         *("-warn-special-float", special, "-main", f"prove_{goal.name}"),
         f"-cpp-extra-args={folders} -DLBNN_NO_SIMD {BUILDS[goal.build]} {inputs} {define}",
         *(str(source), "-then", "-report-csv", str(report), "-then", "-metrics", "-metrics-eva-cover"),

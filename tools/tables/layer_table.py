@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lbnn import nn as bnn
 from lbnn.exporters.c.calls import ROWS
+from lbnn.graph.ints.study import OPERATORS
 from lbnn.nn.base import Layer
 from lbnn.ops import OPS, Op
 
@@ -72,13 +73,15 @@ def shown(errors: tuple[float, float] | None) -> str:
 
 def table() -> str:
     """Markdown: a row for each layer."""
-    lines = ["| layer | operators | torch, numpy, ONNX | C | error: mean / sd |", "|---|---|---|---|---|"]
+    heads = ("layer", "operators", "torch, numpy, ONNX", "C", "C, int8 and int16", "error: mean / sd")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name, kind in layer_classes().items():
         names = operators(kind)
         listed = ", ".join(f"`{name}`" for name in names)
         kernels = "yes" if all(OPS[name].general in ROWS for name in names) else "no"
-        in_c = "folded" if is_folded(OPS[kind.op]) else kernels
-        lines.append(f"| `{name}` | {listed} | yes | {in_c} | {shown(stated(name, kind))} |")
+        integers = "yes" if OPS[kind.op].general in OPERATORS else "no"
+        in_c, in_integers = ("folded",) * 2 if is_folded(OPS[kind.op]) else (kernels, integers)
+        lines.append(f"| `{name}` | {listed} | yes | {in_c} | {in_integers} | {shown(stated(name, kind))} |")
     return "\n".join(lines) + "\n"
 
 

@@ -16,6 +16,7 @@ from lbnn.exporters.c.int_footprint import (
     INTEGER_CHECKS,
     INTEGER_INLINED,
     INTEGER_KERNELS,
+    MATCH_BYTES,
     ROOT_BYTES,
     SOFT_BYTES,
 )
@@ -96,7 +97,7 @@ KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_sigmoid": (1472, 128),
     "lbnn_smooth": (4276, 248),
     "lbnn_smooth_point": (1228, 80),
-    "lbnn_softmax": (3840, 248),
+    "lbnn_softmax": (4148, 248),
     "lbnn_softmax_fast": (1496, 80),
     "lbnn_status_message": (28, 0),
     "lbnn_tabulated": (3876, 208),
@@ -108,10 +109,10 @@ KERNELS: dict[str, tuple[int, int]] = {
 # _predict itself, or _classify, which calls it, and what each call in it adds.
 PREDICT_CODE, PREDICT_STACK, CALL_CODE = 96, 64, 32
 MEASURED = KERNELS | INTEGER_KERNELS
-TABLE_BYTES = {"lbnn_int_narrow": ROOT_BYTES, "lbnn_int_softplus": SOFT_BYTES}
+TABLE_BYTES = {"lbnn_int_narrowing_of": ROOT_BYTES, "lbnn_int_softplus": SOFT_BYTES, "lbnn_int_match": MATCH_BYTES}
 CHECKS = ("lbnn_is_finite", "lbnn_is_variance", "lbnn_emit", "lbnn_copy")
 GEOMETRY_BYTES = {"lbnn_conv_shape": 60, "lbnn_conv_small_shape": 30, "lbnn_pool_shape": 48, "lbnn_max_pool_shape": 52}
-GEOMETRY_BYTES |= {"lbnn_int_layer": 56, "lbnn_int_conv_shape": 84, "lbnn_int_pool_shape": 64}
+GEOMETRY_BYTES |= {"lbnn_int_layer": 52, "lbnn_int_conv_shape": 92, "lbnn_int_pool_shape": 64, "lbnn_int_max_shape": 60}
 SCALE_BYTES, SOURCE_BYTES = 16, 32  # lbnn_int_scale and lbnn_int_source
 _OF_STREAMS = ("state_bytes", "push_work_bytes", "push_macs")
 

@@ -16,6 +16,8 @@ import numpy as np
 from lbnn.exporters.c.int_pack import (
     ROW,
     LayerStruct,
+    pack_columns,
+    pack_rows8,
     pack_weights8,
     pack_weights16,
     stored_rows,
@@ -78,12 +80,13 @@ def _finished(emission: Emission, node: Node, calls: list[Call]) -> list[Call]:
     """A wide value becomes narrow where something needs it so; the last one stays or becomes wide."""
     if node.name in emission.facts.wide:
         return calls
-    return [*calls, _narrow(emission, node, own_value(emission, node), "0")]
+    return [*calls, _narrow(emission, node, own_value(emission, node))]
 
 
-def _narrow(emission: Emission, node: Node, source: tuple[str, str, str], table: str) -> Call:
+def _narrow(emission: Emission, node: Node, source: tuple[str, str, str], table: str = "") -> Call:
     bits = emission.facts.bits[emission.facts.source[node.name]]
-    return call("lbnn_int_narrow", *source, *own_value(emission, node), emission.size(node.name), *bits, table)
+    given = (*source, *own_value(emission, node), emission.size(node.name), *bits)
+    return call("lbnn_int_activate", *given, table) if table else call("lbnn_int_narrow", *given)
 
 
 def _widened(emission: Emission, node: Node) -> tuple[list[Call], tuple[str, str, str]]:
@@ -125,11 +128,11 @@ def _spread_calls(layer: LinearInts, geometry: str, given: tuple[str, str, str],
 def _struct(kernel: str, layer: LinearInts, node: Node, emission: Emission) -> LayerStruct:
     eight = kernel == "lbnn_int8_linear"
     weight = emission.constant(node, pack_weights8(layer) if eight else pack_weights16(layer), "_weight")
-    free = emission.constant(node, layer.free.astype(np.uint8), "_sigma") if layer.form == "free" else "0"
-    columns = emission.constant(node, layer.columns.astype(np.uint16), "_columns") if layer.columns.size else "0"
+    free = emission.constant(node, pack_rows8(layer.free, np.uint8), "_sigma") if layer.form == "free" else "0"
+    columns = emission.constant(node, pack_columns(layer), "_columns") if layer.columns.size else "0"
     rows = emission.constant(node, stored_rows(layer.rows), "_rows", lines=((ROW * len(layer.weight), ROW),))
     outputs, inputs = layer.weight.shape
-    sizes = (inputs, outputs, layer.fold, layer.free_bits, layer.column_exponent)
+    sizes = (inputs, outputs, layer.free_bits, layer.column_exponent)
     return LayerStruct(
         weight if eight else "0", "0" if eight else weight, free, columns, rows, *sizes, *struct_exponents(layer.rows)
     )
@@ -158,7 +161,7 @@ def _affine(node: Node, emission: Emission) -> list[Call]:
         return [call("lbnn_int_standardize", SOURCE, factors, *own, size, *bits)]
     rows = emission.facts.affine[node.name]
     stored = emission.constant(node, stored_rows(rows), "_rows", lines=((ROW * size, ROW),))
-    struct = LayerStruct("0", "0", "0", "0", stored, size, size, 0, 0, 0, *struct_exponents(rows))
+    struct = LayerStruct("0", "0", "0", "0", stored, size, size, 0, 0, *struct_exponents(rows))
     calls, source = _widened(emission, node)
     geometry = emission.geometry(node, "lbnn_int_layer", struct)
     return _finished(emission, node, [*calls, call("lbnn_int_affine", geometry, *source, *own)])
@@ -211,7 +214,7 @@ def closing_calls(emission: Emission) -> list[Call]:
 
 _PACK = ("lbnn_int_pack_means", "lbnn_int_pack_sigmas")
 _SCALE = ("lbnn_int_scale_means", "lbnn_int_scale_vars")
-_LINEAR = (*_PACK, "lbnn_int_narrow", "lbnn_int_shared", "lbnn_int_moments", "lbnn_int_no_spread")
+_LINEAR = (*_PACK, "lbnn_int_narrow", "lbnn_int_activate", "lbnn_int_shared", "lbnn_int_moments", "lbnn_int_no_spread")
 
 
 def integer_rows(kernel: str) -> Mapping[str, Row]:
@@ -219,7 +222,7 @@ def integer_rows(kernel: str) -> Mapping[str, Row]:
     end, more = "lbnn_int.h", "lbnn_int_more.h"
     return {
         "linear": Row("lbnn_int_linear.h", (kernel, *_LINEAR), partial(_linear, kernel)),
-        "leaky_relu": Row(end, ("lbnn_int_narrow", "lbnn_int_widen"), _leaky_relu),
+        "leaky_relu": Row(end, ("lbnn_int_activate", "lbnn_int_widen"), _leaky_relu),
         "affine": Row(more, ("lbnn_int_affine", *_SCALE, *_PACK, "lbnn_int_widen", "lbnn_int_narrow"), _affine),
         "add": Row(more, ("lbnn_int_add", "lbnn_int_narrow"), _add),
         "concat": Row(more, ("lbnn_int_join_scale", "lbnn_int_join"), _concat),

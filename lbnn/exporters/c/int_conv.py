@@ -14,18 +14,26 @@ import numpy as np
 
 from lbnn.exporters.c.int_calls import SOURCE, SPREAD, own_value, tail_constant, value_at
 from lbnn.exporters.c.int_memory import chain_words, halves, map_scratch
-from lbnn.exporters.c.int_pack import ROW, LayerStruct, pack_rows8, pack_rows16, stored_rows, struct_exponents
+from lbnn.exporters.c.int_pack import (
+    ROW,
+    LayerStruct,
+    pack_columns,
+    pack_rows8,
+    pack_rows16,
+    stored_rows,
+    struct_exponents,
+)
+from lbnn.exporters.c.int_pools import MAX, POOL, UPSAMPLE, avg_pool_calls, max_pool_calls, sizes, upsample_calls
 from lbnn.exporters.c.program import Call, Emission, Emitter, Row, call
 from lbnn.graph import INPUT, Node
 from lbnn.graph.ints.chains import Chain, pool_window
 from lbnn.graph.ints.conv import inverse
-from lbnn.graph.ints.maps import Windows
 from lbnn.graph.ints.quantise_conv import ConvInts
 from lbnn.graph.ints.reference import input_affine
 from lbnn.graph.ints.study import Study
 from lbnn.ops.memory import MEAN, VAR
 
-CONV, POOL, MAP = "lbnn_int_conv.h", "lbnn_int_pool.h", "lbnn_int_map.h"
+CONV, MAP = "lbnn_int_conv.h", "lbnn_int_map.h"
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,8 @@ class ConvStruct:
     dilation_height: int
     dilation_width: int
     groups: int
+    inputs: int
+    outputs: int
     pool_height: int
     pool_width: int
     inverse: int
@@ -59,35 +69,6 @@ class ConvStruct:
         """The largest number that C computes of it as an int: an element of the map, or a place beyond it."""
         rows = self.height + 2 * self.top + self.kernel_height * self.dilation_height + self.stride_height
         columns = self.width + 2 * self.left + self.kernel_width * self.dilation_width + self.stride_width
-        return max(self.channels * (self.height * self.width + 1), rows, columns)
-
-
-@dataclass(frozen=True)
-class PoolStruct:
-    """The members of lbnn_int_pool_shape."""
-
-    inverse: str
-    channels: int
-    height: int
-    width: int
-    out_height: int
-    out_width: int
-    kernel_height: int
-    kernel_width: int
-    stride_height: int
-    stride_width: int
-    top: int
-    left: int
-    count_include_pad: int
-    correlated: int
-    mean_bits: int
-    sigma_bits: int
-
-    @property
-    def largest(self) -> int:
-        """The largest number that C computes of it as an int."""
-        rows = self.height + 2 * self.top + self.kernel_height + self.stride_height
-        columns = self.width + 2 * self.left + self.kernel_width + self.stride_width
         return max(self.channels * (self.height * self.width + 1), rows, columns)
 
 
@@ -128,10 +109,11 @@ def _layer_struct(kernel: str, conv: ConvInts, node: Node, emission: Emission) -
     layer, eight = conv.layer, kernel == "lbnn_int8_conv"
     pack = pack_rows8 if eight else pack_rows16
     weight = emission.constant(node, np.concatenate([pack(conv.weight_of(g)) for g in range(conv.groups)]), "_weight")
-    free = emission.constant(node, layer.free.astype(np.uint8), "_sigma") if layer.form == "free" else "0"
-    columns = emission.constant(node, layer.columns.astype(np.uint16), "_columns") if layer.columns.size else "0"
+    sigmas = [pack_rows8(conv.free_of(g), np.uint8) for g in range(conv.groups)] if layer.form == "free" else []
+    free = emission.constant(node, np.concatenate(sigmas), "_sigma") if sigmas else "0"
+    columns = emission.constant(node, pack_columns(layer, conv.groups), "_columns") if layer.columns.size else "0"
     rows = emission.constant(node, stored_rows(layer.rows), "_rows", lines=((ROW * conv.channels, ROW),))
-    sizes = (conv.length, conv.channels, layer.fold, layer.free_bits, layer.column_exponent)
+    sizes = (conv.length, conv.channels, layer.free_bits, layer.column_exponent)
     arrays = (weight, "0") if eight else ("0", weight)
     return LayerStruct(*arrays, free, columns, rows, *sizes, *struct_exponents(layer.rows))
 
@@ -147,25 +129,16 @@ def _conv_struct(chain: Chain, conv: ConvInts, emission: Emission) -> ConvStruct
         correlated = graph.by_name[chain.pool].op == "avg_pool_correlated"
     bits = emission.facts.bits[emission.facts.source[chain.last]]
     pooling: tuple[Any, ...] = (*pool, share, int(correlated), *bits)
-    members: tuple[Any, ...] = (tail, *_sizes(window, out), *window.dilation, conv.groups, *pooling)
+    members: tuple[Any, ...] = (
+        tail,
+        *sizes(window, out),
+        *window.dilation,
+        conv.groups,
+        conv.inputs,
+        conv.outputs,
+        *pooling,
+    )
     return ConvStruct(*members)
-
-
-def _sizes(window: Windows, out: tuple[int, int]) -> tuple[int, ...]:
-    return (window.channels, *window.size, *out, *window.kernel, *window.stride, *window.start)
-
-
-def _avg_pool(node: Node, emission: Emission) -> list[Call]:
-    emission.include(POOL)
-    window, _ = pool_window(node, emission.graph)
-    shares = inverse(1 + np.arange(window.taps))[0].astype(np.uint16)
-    name = emission.constant(node, shares, "_inverse")
-    flags = (int(node.attrs["count_include_pad"]), int(node.op == "avg_pool_correlated"))
-    bits = emission.facts.bits[emission.facts.source[node.name]]
-    members: tuple[Any, ...] = (name, *_sizes(window, window.out), *flags, *bits)
-    shape = emission.geometry(node, "lbnn_int_pool_shape", PoolStruct(*members))
-    given, work = value_at(emission, node.inputs[0]), emission.scratch(node.name)
-    return [call("lbnn_int_pool", shape, *given, *own_value(emission, node), work)]
 
 
 def _map_leaky(node: Node, emission: Emission) -> list[Call]:
@@ -201,7 +174,7 @@ def _map_affine(node: Node, emission: Emission) -> list[Call]:
         return [call("lbnn_int_pack_map", SOURCE, name, count, *own, channels, size // channels, *bits)]
     rows = facts.affine[node.name]
     stored = emission.constant(node, stored_rows(rows), "_rows", lines=((ROW * channels, ROW),))
-    struct = LayerStruct("0", "0", "0", "0", stored, channels, channels, 0, 0, 0, *struct_exponents(rows))
+    struct = LayerStruct("0", "0", "0", "0", stored, channels, channels, 0, 0, *struct_exponents(rows))
     layer = emission.geometry(node, "lbnn_int_layer", struct)
     arrays = (*value_at(emission, node.inputs[0]), *own)
     return [call("lbnn_int_map_affine", layer, *arrays, size // channels, *bits, emission.scratch(node.name))]
@@ -270,7 +243,7 @@ def _nothing(node: Node, emission: Emission) -> list[Call]:
 
 
 _KERNELS = (
-    *("lbnn_int_no_spread", "lbnn_int_roots_map", "lbnn_int_window", "lbnn_int_window_shared", "lbnn_int_free_rows"),
+    *("lbnn_int_no_spread", "lbnn_int_roots_map", "lbnn_int_window", "lbnn_int_factored", "lbnn_int_free_sums"),
     *("lbnn_int_pool_window", "lbnn_int_settle", "lbnn_int_level", "lbnn_int_map_means", "lbnn_int_map_sigmas"),
     *("lbnn_int_map_leaky", "lbnn_int_map_add", "lbnn_int_map_affine", "lbnn_int_unfold"),
 )
@@ -292,10 +265,12 @@ def rows_with_maps(kernel: str, rows: Mapping[str, Row]) -> Mapping[str, Row]:
         row = rows[op]
         found[op] = Row(row.header, row.kernels, partial(_either, kernel, emit, row.emit))
     sums = kernel.replace("conv", "sums")
-    pooled = partial(_either, kernel, _avg_pool, _nothing)
+    pooled = partial(_either, kernel, avg_pool_calls, _nothing)
     return found | {
         "conv": Row(CONV, (kernel, sums, *_KERNELS), partial(_either, kernel, _nothing, _nothing)),
         "avg_pool": Row(POOL, ("lbnn_int_pool",), pooled),
         "avg_pool_correlated": Row(POOL, ("lbnn_int_pool",), pooled),
+        "max_pool": Row(MAX, ("lbnn_int_max_pool", "lbnn_int_match"), max_pool_calls),
+        "upsample": Row(UPSAMPLE, ("lbnn_int_upsample",), upsample_calls),
         "pad": Row(MAP, (), _nothing),
     }

@@ -6,7 +6,7 @@ from math import prod
 
 from lbnn.exporters.c.int_calls import integer_scratch
 from lbnn.graph import INPUT, Graph, Node
-from lbnn.graph.ints.chains import POOLS, Chain, pool_window
+from lbnn.graph.ints.chains import MAP_POOLS, Chain, max_window, pool_window
 from lbnn.graph.ints.maps import CHUNK
 from lbnn.graph.ints.quantise_conv import ConvInts
 from lbnn.graph.ints.study import Study
@@ -31,17 +31,14 @@ def _words_beside(node: Node, graph: Graph, facts: Study) -> int:
     if node.name not in facts.maps or node.name in facts.inner:
         return 0
     channels, elements = facts.maps[node.name], prod(graph.values[node.name].shape)
-    if node.op in POOLS:
-        window, _ = pool_window(node, graph)
-        return 2 * channels + window.taps + window.pixels + _spare(channels)
+    if node.op in MAP_POOLS:
+        if node.op == "max_pool":
+            window = max_window(node, graph)
+            return 2 * channels + window.taps + window.pixels
+        return 2 * channels + pool_window(node, graph)[0].pixels
     if node.op == "affine" and node.inputs[0] != INPUT:
-        return 2 * channels + elements // channels + _spare(channels)
+        return 2 * channels + elements // channels
     return 2 * CHUNK + -(-elements // CHUNK) if node.op in ("leaky_relu", "add") else 0
-
-
-def _spare(channels: int) -> int:
-    """A pixel that does not begin with a word is made elsewhere."""
-    return 2 * ((channels + 1) // 2)
 
 
 def chain_words(chain: Chain, graph: Graph, facts: Study) -> tuple[int, int, int]:
@@ -54,11 +51,10 @@ def chain_words(chain: Chain, graph: Graph, facts: Study) -> tuple[int, int, int
 
 
 def _kernel_words(chain: Chain, conv: ConvInts, graph: Graph) -> int:
-    """Sums and window of a pixel, exponents of all; pixels of a pool; then what variances of weights may need."""
+    """Sums of the pixels of a pool, a window, exponents of all, and sums for the variances of weights."""
     n, words = conv.channels, halves(conv.length)
     taps, pixels = _pool(chain, graph)
-    beside = 2 * halves(n) * taps + (2 * taps if taps > 1 else 0)
-    return 2 * n + 2 * words + pixels + beside + (words + n if _has_rows(conv) else 0)
+    return 2 * taps * n + 2 * words + pixels + taps * (n if _has_rows(conv) else 1)
 
 
 def _has_rows(conv: ConvInts) -> bool:

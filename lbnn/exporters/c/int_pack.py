@@ -27,9 +27,9 @@ def pack_weights8(layer: LinearInts) -> AnyArray:
     return pack_rows8(layer.weight)
 
 
-def pack_rows8(rows: AnyArray) -> AnyArray:
+def pack_rows8(rows: AnyArray, kind: type[np.integer[Any]] = np.int8) -> AnyArray:
     """Pairs of rows, the last of an odd number alone; inputs are filled up to an even number."""
-    weight = _even(rows).astype(np.int8)
+    weight = _even(rows).astype(kind)
     pairs = len(weight) // 2
     joined = weight[: 2 * pairs].reshape(pairs, 2, weight.shape[1]).transpose(0, 2, 1)
     return np.concatenate([joined.reshape(-1), weight[2 * pairs :].reshape(-1)])
@@ -43,6 +43,12 @@ def pack_weights16(layer: LinearInts) -> AnyArray:
 def pack_rows16(rows: AnyArray) -> AnyArray:
     """Row after row; inputs are filled up to an even number."""
     return _even(rows).astype(np.int16).reshape(-1)
+
+
+def pack_columns(layer: LinearInts, groups: int = 1) -> AnyArray:
+    """A number for each column; factors of a group's inputs are filled up to an even number."""
+    columns = layer.columns.astype(np.uint16)
+    return _even(columns.reshape(groups, -1)).reshape(-1) if layer.form == "factors" else columns
 
 
 def _even(weight: AnyArray) -> AnyArray:
@@ -60,7 +66,6 @@ class LayerStruct:
     rows: str
     in_len: int
     out_len: int
-    fold: int
     free_bits: int
     column_exponent: int
     scale_exponent: int

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lbnn.exporters.c import names
 from lbnn.exporters.c.calls import layer_scratch, small_layers
 from lbnn.exporters.c.dtype import DType, find_dtype
+from lbnn.exporters.c.int_lacks import lacking
 from lbnn.exporters.c.program import Emission, Program
 from lbnn.exporters.c.streams import add_push, positive_zeros
 from lbnn.exporters.options import COptions
@@ -32,7 +35,7 @@ def lower(model: Model, options: COptions) -> Program:
 def _lower_integers(name: str, graph: Graph, dtype: DType) -> Program:
     facts = dtype.study(graph)
     planned = plan(graph, dtype.scratch(graph, facts), needs=dtype.needs(graph, facts))
-    return Emission(name, graph, planned, dtype, {}).finish()
+    return replace(Emission(name, graph, planned, dtype, {}).finish(), lacks=lacking(graph, facts))
 
 
 def _with_variance(graph: Graph) -> Graph:

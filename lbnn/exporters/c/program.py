@@ -102,6 +102,7 @@ class Program:
     result: tuple[str, str]
     closing: tuple[Call, ...] = ()  # behind all layers
     push: PushProgram | None = None  # of a stream: what one sample does
+    lacks: tuple[str, ...] = ()  # macros of what kernels can leave out
 
     @property
     def input_len(self) -> int:

@@ -35,12 +35,15 @@ C_TYPES = {"float32": "float"} | {name: f"{name}_t" for name in _WHOLE}
 """What C calls the numbers of an array."""
 
 MEMBERS = {
-    "lbnn_int_layer": "weights of 8 or 16 bits, sigmas, columns, rows; inputs, outputs; fold, bits of free; "
+    "lbnn_int_layer": "weights of 8 or 16 bits, sigmas, columns, rows; inputs, outputs; bits of free; "
     "exponents of columns, scale, spread, bias, noise",
     "lbnn_int_conv_shape": "tables of a leaky-ReLU; channels, height, width; out height, width; kernel, stride, start, "
-    "dilation (height, width each); groups; pool (height, width), 1/n, whether correlated; bits",
+    "dilation (height, width each); groups, channels that each takes and gives; pool (height, width), "
+    "1/n, whether correlated; bits",
     "lbnn_int_pool_shape": "1/n; channels, height, width; out height, width; "
     "kernel, stride, start (height, width each); count_include_pad, whether correlated; bits",
+    "lbnn_int_max_shape": "channels, height, width; out height, width; "
+    "kernel, stride, start, dilation (height, width each); bits",
     "lbnn_conv_shape": "in channels, height, width; out channels, height, width; "
     "kernel, stride, padding, dilation (height, width each); groups",
     "lbnn_conv_small_shape": "in channels of a group, height, width; out channels of a group, height, width; "
@@ -116,6 +119,7 @@ class ModelView:
     may_overlap: str
     binary: bool
     half: bool
+    lacks: tuple[str, ...]
     optimize_size: bool
     selftest_file: str
     input_shape: str
@@ -185,6 +189,7 @@ def view(program: Program, model: Model, options: COptions) -> ModelView:
         may_overlap=_OVERLAPS[options.input_variance],
         binary=options.binary,
         half=program.dtype.half,
+        lacks=program.lacks,
         optimize_size=options.optimize == "size",
         selftest_file=f"{name}.c" if single else f"{name}_selftest.c",
         **_lengths(program),

@@ -18,6 +18,10 @@ from lbnn.ops import Shape
 from lbnn.ops.avg_pool import windows as pool_windows
 
 POOLS = ("avg_pool", "avg_pool_correlated")
+MAP_POOLS = (*POOLS, "max_pool")
+OF_MAPS = ("pad", *MAP_POOLS, "upsample")
+"""Operators whose value is a map of pixels."""
+
 MOST_TAPS = 9
 """Pixels of a pool that is computed together with the layer before it: all of them are held."""
 
@@ -102,6 +106,14 @@ def pool_window(node: Node, graph: Graph) -> tuple[Windows, Whole]:
     return Windows(shape[0], size, out, kernel, stride, start), divisors
 
 
+def max_window(node: Node, graph: Graph) -> Windows:
+    """Where a max pool looks."""
+    shape, keys = graph.values[node.inputs[0]].shape, ("kernel_size", "stride", "padding", "dilation")
+    kernel, stride, start, dilation = (two(node.attrs[key], gone) for key, gone in zip(keys, (1, 1, 0, 1), strict=True))
+    size, out = two(shape[1:], 1), two(graph.values[node.name].shape[1:], 1)
+    return Windows(shape[0], size, out, kernel, stride, start, dilation)
+
+
 def layer_window(node: Node, graph: Graph) -> Windows:
     """Where a convolution looks; the vectors of a linear layer are pixels in a row."""
     if general(node) == "linear":
@@ -137,7 +149,7 @@ def find_orders(graph: Graph) -> dict[str, Whole | None]:
 def _order(node: Node, graph: Graph, orders: Mapping[str, Whole | None]) -> Whole | None:
     op, shape = general(node), graph.values[node.name].shape
     own = [orders[name] for name in node.inputs]
-    if op in ("conv", "pad", *POOLS):
+    if op in ("conv", *OF_MAPS):
         if source_of(graph, node.inputs[0]) != INPUT and not _is_last(node.inputs[0], graph, orders):
             raise LbnnError(f"layer {node.name!r}: op {op!r} behind vectors has no integer kernel; use float32")
         return channels_last(shape)
@@ -163,7 +175,7 @@ def find_maps(graph: Graph) -> dict[str, int]:
         op, shape = general(node), graph.values[node.name].shape
         if is_layer(node, graph):
             maps[node.name] = shape[0] if op == "conv" else shape[-1]
-        elif op in ("pad", *POOLS) or (op == "affine" and node.inputs[0] == INPUT and _meets_conv(node, graph)):
+        elif op in OF_MAPS or (op == "affine" and node.inputs[0] == INPUT and _meets_conv(node, graph)):
             maps[node.name] = shape[0]
         elif op in ("leaky_relu", "affine", "add") and node.inputs[0] in maps:
             maps[node.name] = maps[node.inputs[0]]
@@ -179,7 +191,8 @@ def _is_last(name: str, graph: Graph, orders: Mapping[str, Whole | None]) -> boo
 def _meets_conv(node: Node, graph: Graph) -> bool:
     users = graph.users[node.name]
     return any(
-        general(user) in ("conv", *POOLS) or (general(user) == "pad" and _meets_conv(user, graph)) for user in users
+        general(user) in ("conv", "upsample", *MAP_POOLS) or (general(user) == "pad" and _meets_conv(user, graph))
+        for user in users
     )
 
 

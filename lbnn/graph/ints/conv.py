@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
 from lbnn.graph.ints import kernels
-from lbnn.graph.ints.fixed import NONE, SHIFT, Whole, apart, bits, down, held, scale, scale_up, up
+from lbnn.graph.ints.fixed import NONE, SHIFT, Whole, apart, bits, down, held, scale, up
 from lbnn.graph.ints.maps import (
     Windows,
     element_places,
@@ -19,7 +20,7 @@ from lbnn.graph.ints.maps import (
     window_values,
 )
 from lbnn.graph.ints.others import int_add
-from lbnn.graph.ints.quantise import PART_LIMIT, SHARED_MORE, SUM_LIMIT, LinearInts, Rows
+from lbnn.graph.ints.quantise import PART_LIMIT, SUM_LIMIT, LinearInts, Rows
 from lbnn.graph.ints.quantise_conv import ConvInts
 from lbnn.graph.ints.values import Narrow, Wide
 
@@ -29,8 +30,11 @@ MIDDLE: Bits = (15, 14)
 """Bits of what a pool takes that is computed together with the layer before it."""
 
 
-def int_conv(x: Narrow, conv: ConvInts) -> Wide:
-    """Sums of every pixel as those of a linear layer whose inputs are its window: [samples pixels, channels]."""
+def int_conv(x: Narrow, conv: ConvInts, blocks: Whole) -> Wide:
+    """Sums of every pixel as those of a linear layer whose inputs are its window: [samples blocks, pixels channels].
+
+    `blocks` [blocks, pixels] are the pixels that have exponents in common.
+    """
     layer, pixels = conv.layer, conv.window.pixels
     exponents = np.repeat(x.mean_exponent, pixels), np.repeat(x.sigma_exponent, pixels)
     some = (exponents[1] != NONE).astype(np.int64)[:, None]
@@ -41,14 +45,28 @@ def int_conv(x: Narrow, conv: ConvInts) -> Wide:
     assert np.all(spread < PART_LIMIT), "a sum of squares leaves its bound"
     shared, exponent = _weight_spread(x, conv, exponents)
     assert np.all(shared <= PART_LIMIT), "a sum of second moments leaves its bound"
-    spread, lift = kernels.lifted(spread)
-    shared, shared_lift = kernels.lifted(shared)
+    shared = np.broadcast_to(shared, mean.shape)
+    mean, spread, shared = (_in_blocks(part, blocks, pixels) for part in (mean, spread, shared))
+    own = [np.repeat(part[::pixels], len(blocks)) for part in (*exponents, exponent)]
     return kernels.finish(
-        layer.rows,
-        (mean, exponents[0] + layer.rows.scale_exponent),
-        (spread, 2 * (exponents[1] + layer.rows.scale_exponent + layer.shift) - lift),
-        (shared, exponent + layer.rows.spread_exponent - shared_lift),
+        tiled_rows(layer.rows, blocks.shape[1]),
+        (mean, own[0] + layer.rows.scale_exponent + 1),
+        (spread, 2 * (own[1] + layer.rows.scale_exponent + layer.shift)),
+        (shared, own[2] + layer.rows.spread_exponent),
     )
+
+
+def _in_blocks(sums: Whole, blocks: Whole, pixels: int) -> Whole:
+    """[samples pixels, channels] -> [samples blocks, pixels of a block channels]."""
+    found = sums.reshape(-1, pixels, sums.shape[1])[:, blocks]
+    return found.reshape(-1, blocks.shape[1] * sums.shape[1])
+
+
+def tiled_rows(rows: Rows, pixels: int) -> Rows:
+    """The rows of several pixels, one behind the other."""
+    values: list[Any] = [getattr(rows, each.name) for each in fields(rows)]
+    tiled: list[Any] = [np.tile(value, pixels) if np.ndim(value) else value for value in values]
+    return Rows(*tiled)
 
 
 def _patch(x: Narrow, conv: ConvInts, group: int, exponents: tuple[Whole, Whole]) -> Narrow:
@@ -78,20 +96,10 @@ def _weight_spread(x: Narrow, conv: ConvInts, exponents: tuple[Whole, Whole]) ->
         return _free_spread(x, conv)
     sums = []
     for group in range(conv.groups):
-        total, exponent = _shared_sum(_patch(x, conv, group, exponents), layer, conv.columns_of(group))
+        patch = _patch(x, conv, group, exponents)
+        total, exponent = kernels.shared_sum(patch, conv.columns_of(group), layer.column_exponent)
         sums.append(np.repeat(total, 1 if conv.groups == 1 else conv.outputs, axis=1))
     return np.concatenate(sums, axis=1), exponent
-
-
-def _shared_sum(x: Narrow, layer: LinearInts, squares: Whole) -> tuple[Whole, Whole]:
-    """B = sum of beta^2 (E^2 + V); 2 more for each input make up for what is rounded down."""
-    top = np.maximum(x.mean_exponent, x.sigma_exponent)
-    parts = ((x.mean, x.mean_exponent), (x.sigma, x.sigma_exponent))
-    square = held(sum(down(part * part, apart(2 * top, 2 * exponent)[:, None]) for part, exponent in parts))
-    if squares.size:
-        square = scale(square, squares)
-    total = held(down(square, layer.fold).sum(1) + SHARED_MORE * square.shape[1])
-    return np.where(top == NONE, 0, total)[:, None], 2 * top + layer.column_exponent + layer.fold
 
 
 def _free_spread(x: Narrow, conv: ConvInts) -> tuple[Whole, Whole]:
@@ -126,7 +134,7 @@ def int_pool(pixels: Narrow, window: Windows, counts: Whole, correlated: bool) -
     spread, exponent = _spread_of_taps(sigma, y, wide, room, correlated)
     m, step = inverse(np.tile(counts, samples))
     e = scale(held(total), m[:, None])
-    v = scale_up(scale_up(spread, m[:, None]), m[:, None])
+    v = scale(scale(spread, m[:, None]) + 1, m[:, None]) + (spread > 0)
     return Wide(e, top - (15 - room) + 1 - step, v, exponent + 2 - 2 * step)
 
 

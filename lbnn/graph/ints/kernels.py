@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,10 @@ from lbnn.graph.ints.fixed import (
     held,
     near,
     scale,
-    scale_up,
     size,
     up,
 )
-from lbnn.graph.ints.quantise import PART_LIMIT, SHARED_MORE, SUM_LIMIT, LinearInts, Rows, stored_bias
+from lbnn.graph.ints.quantise import PART_LIMIT, SUM_LIMIT, LinearInts, Rows, shared_more, stored_bias
 from lbnn.graph.ints.tables import TAIL_CELLS, root_table
 from lbnn.graph.ints.values import Narrow, Wide
 
@@ -37,20 +37,12 @@ def int_linear(x: Narrow, layer: LinearInts) -> Wide:
     assert np.all(spread < PART_LIMIT), "a sum of squares leaves its bound"
     shared, exponent = _weight_spread(x, layer)
     assert np.all(shared <= PART_LIMIT), "a sum of second moments leaves its bound"
-    spread, lift = lifted(spread)
-    shared, shared_lift = lifted(shared)
     return finish(
         layer.rows,
-        (mean, x.mean_exponent + layer.rows.scale_exponent),
-        (spread, 2 * (x.sigma_exponent + layer.rows.scale_exponent + layer.shift) - lift),
-        (shared, exponent + layer.rows.spread_exponent - shared_lift),
+        (mean, x.mean_exponent + layer.rows.scale_exponent + 1),
+        (spread, 2 * (x.sigma_exponent + layer.rows.scale_exponent + layer.shift)),
+        (shared, exponent + layer.rows.spread_exponent),
     )
-
-
-def lifted(sums: Whole) -> tuple[Whole, Whole]:
-    """Sums moved left, so that the largest has all 28 bits: what they are rounded up by is small beside it."""
-    lift = np.maximum(28 - bits(np.bitwise_or.reduce(sums, axis=1)), 0)
-    return sums << lift[:, None], lift
 
 
 def _spread(sigma: Whole, layer: LinearInts) -> Whole:
@@ -67,18 +59,20 @@ def _weight_spread(x: Narrow, layer: LinearInts) -> tuple[Whole, Whole]:
         return np.stack(rows, axis=1) + (exponent != NONE)[:, None], exponent
     if layer.form == "none":
         return np.zeros((len(x.mean), 1), np.int64), np.full(len(x.mean), NONE)
-    return shared_sum(x, layer)
+    return shared_sum(x, layer.columns, layer.column_exponent)
 
 
-def shared_sum(x: Narrow, layer: LinearInts) -> tuple[Whole, Whole]:
-    """B = sum of beta^2 (E^2 + V), one for all outputs; 2 more for each input make up for what is rounded down."""
+def shared_sum(x: Narrow, columns: Whole, column_exponent: int) -> tuple[Whole, Whole]:
+    """B = sum of beta^2 (E^2 + V), one for all outputs; beta E and beta sigma are rounded to nearest."""
     top = np.maximum(x.mean_exponent, x.sigma_exponent)
-    parts = ((x.mean, x.mean_exponent), (x.sigma, x.sigma_exponent))
-    square = held(sum(down(part * part, apart(2 * top, 2 * exponent)[:, None]) for part, exponent in parts))
-    if layer.columns.size:
-        square = scale(scale(square, layer.columns), layer.columns)
-    total = held(down(square, layer.fold).sum(1) + SHARED_MORE * square.shape[1])
-    return np.where(top == NONE, 0, total)[:, None], 2 * (top + layer.column_exponent) + layer.fold
+    sums = ((_factored(x.mean, columns), x.mean_exponent), (_factored(x.sigma, columns), x.sigma_exponent))
+    total = sum(up(part, apart(2 * top, 2 * exponent)) for part, exponent in sums) + shared_more(len(columns))
+    return np.where(top == NONE, 0, held(total))[:, None], 2 * (top + column_exponent + 1)
+
+
+def _factored(x: Whole, columns: Whole) -> Whole:
+    """sum(((x beta + 2^15) >> 16)^2)."""
+    return held(np.square(down(x * columns + (1 << 15), 16)).sum(axis=1))
 
 
 def roots_of_second_moments(x: Narrow, layer: LinearInts) -> tuple[Whole, Whole]:
@@ -104,24 +98,29 @@ def even_lift(largest: Whole, exponent: Whole) -> tuple[Whole, Whole]:
 
 
 def finish(rows: Rows, mean: tuple[Whole, Any], spread: tuple[Whole, Any], shared: tuple[Whole, Any]) -> Wide:
-    """Sums and their exponents become wide values: scaled, with the bias, at one exponent a layer."""
+    """Sums and their exponents become wide values: scaled, with the bias, at one exponent a layer.
+
+    The parts of a variance are rounded down, with one more for all.
+    """
     bias, noise = stored_bias(rows), rows.c * (1 << 12)
     top = np.maximum(mean[1], rows.bias_exponent)
     signed = np.where(rows.negative == 1, -mean[0], mean[0])
     e = down(down(scale(signed, rows.m), rows.km), apart(top, mean[1])[:, None])
     e = e + down(down(down(bias, 2), rows.kb), apart(top, rows.bias_exponent)[:, None])
     var_top = (np.maximum(np.maximum(spread[1], shared[1]), rows.noise_exponent) + 1) & ~1
-    v = up(up(scale_up(spread[0], rows.square), 2 * rows.km), apart(var_top, spread[1])[:, None])
-    v = v + up(up(scale_up(shared[0], rows.a), rows.ka), apart(var_top, shared[1])[:, None])
-    v = v + up(up(noise, rows.kc), apart(var_top, rows.noise_exponent)[:, None])
-    return Wide(held(e), top, held(v), var_top)
+    v = down(down(scale(spread[0], rows.square), 2 * rows.km), apart(var_top, spread[1])[:, None])
+    v = v + down(down(scale(shared[0], rows.a), rows.ka), apart(var_top, shared[1])[:, None])
+    v = v + down(down(noise, rows.kc), apart(var_top, rows.noise_exponent)[:, None])
+    some = (np.maximum(np.maximum(spread[1], shared[1]), rows.noise_exponent) > NONE // 2).astype(np.int64)
+    return Wide(held(e), top, held(v + some[:, None]), var_top)
 
 
 def int_affine(x: Wide, rows: Rows) -> Wide:
-    """E' = s E + t;  V' = s^2 V. A bit of the mean and two of the variance make room for the shift."""
+    """E' = s E + t;  V' = s^2 V. Two bits of the variance make room for what it is rounded up by."""
     exponents = x.mean_exponent + 1 + rows.scale_exponent, x.var_exponent + 2 + 2 * rows.scale_exponent
     nothing = np.zeros((len(x.mean), 1), np.int64), np.full(len(x.mean), NONE)
-    return finish(rows, (down(x.mean, 1), exponents[0]), (up(x.var, 2), exponents[1]), nothing)
+    wide = finish(rows, (x.mean, exponents[0]), (up(x.var, 2), exponents[1]), nothing)
+    return replace(wide, var=np.where(x.var > 0, wide.var, 0))
 
 
 def widen(x: Narrow) -> Wide:
@@ -171,17 +170,18 @@ def _leaky(x: Wide, mean: Whole, roots: Any, sigma_exponent: Whole, drop: Whole,
     """The mean of max(a, l a), and sqrt(g)."""
     y, sigma, h = roots
     ahead = (sigma_exponent - x.mean_exponent)[:, None]
-    cell, part = _cell(scale(size(x.mean), y), 2 + ahead - h)
-    excess = _between(table, cell, part)
+    coarse = np.clip(ahead - 29, 0, SHIFT)  # means that are far below the sigmas drop bits first
+    place, part = cell(scale(down(size(x.mean), coarse), y), np.minimum(2 + ahead, SHIFT) - h)
+    excess = between(table, place, part)
     side = np.where(x.mean < 0, 2, 1) * (TAIL_CELLS + 1)
     slope, slope_shift = table[-2], table[-1]
     below = near(mean * slope, slope_shift)
     shift = np.clip(17 - (ahead - drop[:, None]), 17, SHIFT)
     added = near(held(sigma * excess) >> h, shift)
-    return np.where(x.mean < 0, below, mean) + added, _between(table, side + cell, part)
+    return np.where(x.mean < 0, below, mean) + added, between(table, side + place, part)
 
 
-def _cell(p: Whole, right: Whole) -> tuple[Whole, Whole]:
+def cell(p: Whole, right: Whole) -> tuple[Whole, Whole]:
     """The cell of z = p / 2^(right + 12) and where in it, in 1/256; z is below 4."""
     moved = below_four(p >> np.clip(right, 0, SHIFT))
     z = np.where(right >= 0, moved, below_four(below_four(p) << np.clip(-right, 0, 15)))
@@ -194,5 +194,6 @@ def below_four(x: Whole) -> Whole:
     return found
 
 
-def _between(table: Whole, cell: Whole, part: Whole) -> Whole:
-    return table[cell] + (((table[cell + 1] - table[cell]) * part) >> 8)
+def between(table: Whole, place: Whole, part: Whole) -> Whole:
+    """The table between two of its numbers, part / 256 of the way."""
+    return table[place] + (((table[place + 1] - table[place]) * part) >> 8)

@@ -14,7 +14,7 @@ from lbnn.base.arrays import Array
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.graph.ints.fixed import NONE, SHIFT, Whole
-from lbnn.graph.ints.typical import Typical, rounded_weights
+from lbnn.graph.ints.typical import Typical, rounded_weights, row_scales
 
 SUM_LIMIT = 1 << 30
 """No sum of means goes beyond it, whatever the input."""
@@ -25,14 +25,17 @@ PART_LIMIT = 1 << 28
 LEAST_MEAN_BITS = 4
 """With fewer, what roundings and the largest sigma add to a mean does not fit 32 bits."""
 
-SHARED_MORE, LEAST_FOLD = 2, 2
-"""Added to a shared sum for each input: more than what its term is rounded down by, 1 + 3 / 2^fold at most."""
+FACTOR_BITS = 15
+"""The most that a factor of variances has: with its sign it is a number of 16 bits."""
 
 MOST_MEAN_BITS, MOST_SIGMA_BITS = 15, 14
 """Of mantissas: means below 2^15, sigmas at most 2^14, to fit int16."""
 
 FACTORS_AGREE = 1e-5
 """Relative error up to which variances count as products of factors: what rounding to float32 leaves of them."""
+
+SCALE_BITS = 15
+"""Of a row's scale: with its sign it is a number of 16 bits."""
 
 SCALE_SHIFT = 15
 """The largest shift of a row's scale: twice it is one that C can do."""
@@ -44,7 +47,7 @@ WEIGHT_MAX = {8: 127, 12: 2047}
 class Rows:
     """What is stored of each output. A number is mantissa 2^(exponent - shift), the exponent being the layer's.
 
-    `m` scales the means (exponent G - 16) and `square` variances (2 G - 16, shift 2 km), `a` the variance of weights
+    `m` scales the means (exponent G - 15) and `square` variances (2 G - 16, shift 2 km), `a` the variance of weights
     (GA - 16); `b` and `c` are mean and variance of the bias (GB + 6 and GC + 12). `negative` are rows of an affine map
     whose scale is below zero.
     """
@@ -69,9 +72,9 @@ class Rows:
 class LinearInts:
     """A linear layer: weights [out, in], rows, and the variance of the weights in one of three forms.
 
-    form "factors": `columns` are beta, or nothing where all are 1; "free": `free` [out, in] are 8-bit sigmas and
-    `columns` the scale of each input; "none": weights are known. `mean_bits`, `sigma_bits` and `free_bits` are those of
-    the inputs' mantissas and of c_i sqrt(S_i); `fold` is how far each beta^2 S moves right before it is added.
+    form "factors": `columns` are beta; "free": `free` [out, in] are 8-bit sigmas and `columns` the scale of each input;
+    "none": weights are known. `mean_bits`, `sigma_bits` and `free_bits` are those of the inputs' mantissas and of
+    c_i sqrt(S_i).
     """
 
     weight: Whole
@@ -84,7 +87,6 @@ class LinearInts:
     mean_bits: int
     sigma_bits: int
     free_bits: int
-    fold: int
 
 
 def quantise_linear(
@@ -94,23 +96,22 @@ def quantise_linear(
     mean, var = (np.asarray(part, np.float64) for part in weight)
     outputs = len(mean)
     largest = WEIGHT_MAX[mean_bits]
-    m, km, top = parts(np.abs(mean).max(axis=1) / largest, 16, most=SCALE_SHIFT)
-    unit = np.maximum(m * 2.0 ** (top - 16.0 - km), np.finfo(np.float64).tiny)
+    m, km, top = parts(row_scales(mean, largest, typical), SCALE_BITS, most=SCALE_SHIFT)
+    unit = np.maximum(m * 2.0 ** (top - SCALE_BITS - km), np.finfo(np.float64).tiny)
     whole = rounded_weights(mean, unit, largest, typical).astype(np.int64)
     lost = 0.0 if typical is None else (mean - whole * unit[:, None]) @ typical.mean
-    form, spread, columns, column_exponent, free = _variances(var)
+    form, spread, columns, free = _variances(var)
     a, ka, spread_exponent = parts(spread, 16, upwards=True)
     b, kb, bias_exponent = parts(np.broadcast_to(bias.mean, (outputs,)) + lost, 23)
     c, kc, noise_exponent = parts(np.broadcast_to(bias.var, (outputs,)), 16, upwards=True)
     exponents = (top, spread_exponent, shifted(bias_exponent, 29), shifted(noise_exponent, 28))
     rows = Rows(m, km, squared(m), a, ka, b, kb, c, kc, np.zeros(outputs, np.int64), *exponents)
-    layer = LinearInts(whole, mean_bits, rows, form, columns, column_exponent, free, 0, 0, 0, 0)
-    return check_bounds(with_bits(layer))
+    return check_bounds(with_bits(LinearInts(whole, mean_bits, rows, form, *common(columns), free, 0, 0, 0), columns))
 
 
 def quantise_affine(scale: Any, shift: Any) -> Rows:
     """s x + t with one row for each element."""
-    m, km, top = parts(np.abs(scale), 16, most=SCALE_SHIFT)
+    m, km, top = parts(np.abs(scale), SCALE_BITS, most=SCALE_SHIFT)
     b, kb, bias_exponent = parts(shift, 23)
     none = np.zeros(len(m), np.int64)
     negative = (np.asarray(scale) < 0).astype(np.int64)
@@ -123,8 +124,8 @@ def shifted(exponent: int, by: int) -> int:
 
 
 def squared(m: Whole) -> Whole:
-    """m^2 / 2^16 rounded up."""
-    return -(-(m * m) >> 16)
+    """m^2 with 16 bits, rounded up."""
+    return -(-(m * m) >> (2 * SCALE_BITS - 16))
 
 
 def parts(values: Any, width: int, upwards: bool = False, most: int = SHIFT) -> tuple[Whole, Whole, int]:
@@ -142,18 +143,18 @@ def parts(values: Any, width: int, upwards: bool = False, most: int = SHIFT) -> 
     return np.clip(whole, -limit, limit).astype(np.int64), shift, top
 
 
-def _variances(var: Array) -> tuple[str, Array, Whole, int, Whole]:
-    """(form, a number for each row, columns, their exponent, free variances)."""
+Spread = tuple[str, Array, Array, Whole]
+"""(form, a number for each row, one for each column, free variances)."""
+
+
+def _variances(var: Array) -> Spread:
     none = np.zeros(0, np.int64)
     if not np.any(var):
-        return "none", np.zeros(len(var)), none, 0, none
+        return "none", np.zeros(len(var)), np.zeros(0), none
     found = factors_of(var)
     if found is not None:
         rows, columns = found
-        if np.all(columns == columns[0]):
-            return "factors", rows * columns[0], none, 0, none
-        mantissas, exponent = common(np.sqrt(columns))
-        return "factors", rows, mantissas, exponent, none
+        return "factors", rows, np.sqrt(columns), none
     return _free(var)
 
 
@@ -165,33 +166,50 @@ def factors_of(var: Array) -> tuple[Array, Array] | None:
     return (rows, columns) if np.all(np.abs(var - product) <= FACTORS_AGREE * product) else None
 
 
-def _free(var: Array) -> tuple[str, Array, Whole, int, Whole]:
+def _free(var: Array) -> Spread:
     """Sigmas of 8 bits with a scale a row and a column: linear variances of 8 bits would lose the small ones."""
     tiny = np.finfo(np.float64).tiny
     sigma = np.sqrt(var)
     level = np.log(np.maximum(sigma, sigma.max() * 2.0**-12))
-    mantissas, exponent = common(np.exp((level - level.mean(axis=1, keepdims=True)).mean(axis=0)))
-    share = sigma / (mantissas * 2.0 ** (exponent - 16.0))
+    columns = np.exp((level - level.mean(axis=1, keepdims=True)).mean(axis=0))
+    share = sigma / stored(columns)
     rows = share.max(axis=1) / 255.0
     free = np.clip(np.rint(share / np.maximum(rows, tiny)[:, None]), var > 0, 255).astype(np.int64)
-    return "free", rows * rows, mantissas, exponent, free
+    return "free", rows * rows, columns, free
 
 
 def common(values: Array) -> tuple[Whole, int]:
     """Mantissas of 16 bits with one exponent, rounded up: value = mantissa 2^(exponent - 16)."""
+    if not values.size:
+        return values.astype(np.int64), 0
     exponent = int(np.frexp(values.max())[1])
     mantissas = np.minimum(np.ceil(np.ldexp(values, 16 - exponent)), 65535)
     return mantissas.astype(np.int64), exponent
 
 
-def with_bits(layer: LinearInts) -> LinearInts:
-    """The layer with the most bits for its inputs that keep all sums inside their bounds."""
+def stored(values: Array) -> Array:
+    """What `common` makes of numbers."""
+    mantissas, exponent = common(values)
+    return np.ldexp(mantissas.astype(np.float64), exponent - 16)
+
+
+def with_bits(layer: LinearInts, columns: Array) -> LinearInts:
+    """The layer with the most bits for its inputs, and for factors of variances, that keep sums inside their bounds."""
     mean_bits = _most(lambda n: mean_bound(layer, n) <= SUM_LIMIT, MOST_MEAN_BITS)
     sigma_bits = _most(lambda n: sigma_bound(layer, n) < PART_LIMIT, MOST_SIGMA_BITS)
     free_bits = _most(lambda n: free_bound(layer, n) < PART_LIMIT, MOST_SIGMA_BITS) if layer.form == "free" else 0
     bounded = replace(layer, mean_bits=mean_bits, sigma_bits=sigma_bits, free_bits=free_bits)
-    fold = next(k for k in range(LEAST_FOLD, SHIFT) if shared_bound(replace(bounded, fold=k)) < PART_LIMIT)
-    return replace(bounded, fold=fold)
+    if layer.form != "factors":
+        return bounded
+    factor_bits = _most(lambda n: shared_bound(_with_factors(bounded, columns, n)) < PART_LIMIT, FACTOR_BITS)
+    return _with_factors(bounded, columns, factor_bits)
+
+
+def _with_factors(layer: LinearInts, columns: Array, bits: int) -> LinearInts:
+    """Factors of so many bits to nearest, but at least 1: value = mantissa 2^(exponent - 15)."""
+    top = int(np.frexp(columns.max())[1])
+    mantissas = np.clip(np.rint(np.ldexp(columns, bits - top)), columns > 0, (1 << bits) - 1)
+    return replace(layer, columns=mantissas.astype(np.int64), column_exponent=top - bits + 15)
 
 
 def _most(holds: Any, most: int) -> int:
@@ -215,15 +233,17 @@ def free_bound(layer: LinearInts, free_bits: int) -> int:
     return int((each * each).sum(axis=1).max(initial=0)) + 1
 
 
+def shared_more(inputs: int) -> int:
+    """Added to a shared sum: more than what terms that are rounded to nothing come to."""
+    return (inputs >> 2) + 1
+
+
 def shared_bound(layer: LinearInts) -> int:
-    """The largest sum of beta^2 (E^2 + V), with what is added for each term; columns may be those of several groups."""
-    largest = (1 << 2 * layer.mean_bits) + (1 << 2 * layer.sigma_bits)
-    each = np.full((1, layer.weight.shape[1]), largest, np.int64)
-    if layer.form == "factors" and layer.columns.size:
-        each = ((each * layer.columns >> 16) * layer.columns) >> 16
-    if layer.form == "squares":
-        each = each * layer.columns.reshape(-1, layer.weight.shape[1]) >> 16
-    return int(((each >> layer.fold) + SHARED_MORE).sum(axis=1).max())
+    """The largest sum of beta^2 (E^2 + V), with what is added to it; columns may be those of several groups."""
+    inputs = layer.weight.shape[1]
+    columns = layer.columns.reshape(-1, inputs) if layer.form == "factors" else np.zeros((1, inputs), np.int64)
+    parts = (((columns << bits) + (1 << 15)) >> 16 for bits in (layer.mean_bits, layer.sigma_bits))
+    return int(sum((part * part).sum(axis=1) for part in parts).max()) + shared_more(inputs)
 
 
 def check_bounds(layer: LinearInts) -> LinearInts:
@@ -233,7 +253,6 @@ def check_bounds(layer: LinearInts) -> LinearInts:
         and 1 <= layer.sigma_bits <= MOST_SIGMA_BITS
         and mean_bound(layer, layer.mean_bits) <= SUM_LIMIT
         and sigma_bound(layer, layer.sigma_bits) < PART_LIMIT
-        and layer.fold >= LEAST_FOLD
         and shared_bound(layer) < PART_LIMIT
         and (layer.form != "free" or (layer.free_bits >= 1 and free_bound(layer, layer.free_bits) < PART_LIMIT))
         and int(np.abs(layer.weight).max(initial=0)) <= WEIGHT_MAX[layer.shift]

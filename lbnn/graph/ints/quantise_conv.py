@@ -12,30 +12,29 @@ from lbnn.base.moments import Moments
 from lbnn.graph.ints.fixed import Whole
 from lbnn.graph.ints.maps import Windows
 from lbnn.graph.ints.quantise import (
+    SCALE_BITS,
     SCALE_SHIFT,
     WEIGHT_MAX,
     LinearInts,
     Rows,
+    Spread,
     check_bounds,
     common,
     factors_of,
     parts,
     shifted,
     squared,
+    stored,
     with_bits,
 )
-from lbnn.graph.ints.typical import Typical, rounded_weights
-
-Spread = tuple[str, Array, Whole, int, Whole]
-"""(form, a number for each row, columns, their exponent, free variances)."""
+from lbnn.graph.ints.typical import Typical, rounded_weights, row_scales
 
 
 @dataclass(frozen=True)
 class ConvInts:
     """Weights [outputs, taps channels of a group] and rows of `layer`; where windows lie; groups of channels.
 
-    Columns are those of each group's inputs where variances are factors, squared (form "squares"), and of the map's
-    channels where they are free.
+    Columns are those of each group's inputs where variances are factors, and of the map's channels where they are free.
     """
 
     layer: LinearInts
@@ -95,17 +94,18 @@ def quantise_conv(
     """
     mean, var = weight
     outputs, largest = len(mean), WEIGHT_MAX[mean_bits]
-    m, km, top = parts(np.abs(mean).max(axis=1) / largest, 16, most=SCALE_SHIFT)
-    unit = np.maximum(m * 2.0 ** (top - 16.0 - km), np.finfo(np.float64).tiny)
+    scales = [row_scales(own, largest, usual) for own, usual in zip(np.split(mean, groups), typical, strict=True)]
+    m, km, top = parts(np.concatenate(scales), SCALE_BITS, most=SCALE_SHIFT)
+    unit = np.maximum(m * 2.0 ** (top - SCALE_BITS - km), np.finfo(np.float64).tiny)
     whole, lost = _rounded(mean, unit, largest, groups, typical)
-    form, spread, columns, column_exponent, free = _variances(var, groups, window.channels // groups)
+    form, spread, columns, free = _variances(var, groups, window.channels // groups)
     a, ka, spread_exponent = parts(spread, 16, upwards=True)
     b, kb, bias_exponent = parts(np.broadcast_to(bias.mean, (outputs,)) + lost, 23)
     c, kc, noise_exponent = parts(np.broadcast_to(bias.var, (outputs,)), 16, upwards=True)
     exponents = (top, spread_exponent, shifted(bias_exponent, 29), shifted(noise_exponent, 28))
     rows = Rows(m, km, squared(m), a, ka, b, kb, c, kc, np.zeros(outputs, np.int64), *exponents)
-    layer = LinearInts(whole, mean_bits, rows, form, columns, column_exponent, free, 0, 0, 0, 0)
-    return ConvInts(check_bounds(with_bits(layer)), window, groups)
+    layer = LinearInts(whole, mean_bits, rows, form, *common(columns), free, 0, 0, 0)
+    return ConvInts(check_bounds(with_bits(layer, columns)), window, groups)
 
 
 def _rounded(
@@ -123,20 +123,17 @@ def _rounded(
 def _variances(var: Array, groups: int, inputs: int) -> Spread:
     none = np.zeros(0, np.int64)
     if not np.any(var):
-        return "none", np.zeros(len(var)), none, 0, none
-    if np.all(var == var[:, :1]):
-        return "factors", var[:, 0], none, 0, none
+        return "none", np.zeros(len(var)), np.zeros(0), none
     found = _factors(var, groups)
     if found is None:
         return _free(var, groups, inputs)
     rows, columns = found
-    mantissas, exponent = common(columns)
-    return "squares", rows, mantissas, exponent, none
+    return "factors", rows, np.sqrt(columns), none
 
 
 def _factors(var: Array, groups: int) -> tuple[Array, Array] | None:
     """Rows, and columns of all groups; None if one is no such product, or has one output and nothing to share."""
-    if len(var) == groups > 1:
+    if len(var) == groups > 1 and np.any(var != var[:, :1]):
         return None
     found = [_group_factors(part) for part in np.split(var, groups)]
     known = [each for each in found if each is not None]
@@ -155,9 +152,8 @@ def _free(var: Array, groups: int, inputs: int) -> Spread:
     sigma = np.sqrt(var).reshape(groups, len(var) // groups, -1, inputs)
     level = np.log(np.maximum(sigma, sigma.max() * 2.0**-12))
     usual = (level - level.mean(axis=(2, 3), keepdims=True)).mean(axis=(1, 2))
-    mantissas, exponent = common(np.exp(usual).reshape(-1))
-    scale = (mantissas * 2.0 ** (exponent - 16.0)).reshape(groups, 1, 1, inputs)
-    share = (sigma / scale).reshape(var.shape)
+    columns = np.exp(usual).reshape(-1)
+    share = (sigma / stored(columns).reshape(groups, 1, 1, inputs)).reshape(var.shape)
     rows = share.max(axis=1) / 255.0
     free = np.clip(np.rint(share / np.maximum(rows, tiny)[:, None]), var > 0, 255).astype(np.int64)
-    return "free", rows * rows, mantissas, exponent, free
+    return "free", rows * rows, columns, free

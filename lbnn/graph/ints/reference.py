@@ -11,9 +11,10 @@ from lbnn import ops
 from lbnn.base.arrays import Floats
 from lbnn.graph.graph import INPUT, Graph, Node
 from lbnn.graph.ints import conv, ends, kernels, others
-from lbnn.graph.ints.chains import Chain, pool_window
+from lbnn.graph.ints.chains import Chain, max_window, pool_window, two
 from lbnn.graph.ints.fixed import Whole
-from lbnn.graph.ints.maps import channels_last, level
+from lbnn.graph.ints.maps import Windows, channels_last, level, pixel_places
+from lbnn.graph.ints.max_pool import int_max_pool
 from lbnn.graph.ints.study import Study, elementwise, study
 from lbnn.graph.ints.tables import tail_table
 from lbnn.graph.ints.values import Narrow, Wide
@@ -104,10 +105,16 @@ class _Step:
         layer, x = self.facts.conv[chain.conv], self._map(chain)
         node, bits = self.graph.by_name[chain.last], self.facts.bits[self.facts.source[chain.last]]
         table = None if chain.leaky is None else self._table(chain.leaky)
-        sums = conv.int_conv(x, layer)
         if chain.pool is None:
+            sums = conv.int_conv(x, layer, np.arange(layer.window.pixels)[:, None])
             return level(kernels.narrow(sums, *bits, table), len(x.mean))
-        return self._pooled(node, kernels.narrow(sums, *conv.MIDDLE, table), len(x.mean))
+        window, _ = pool_window(node, self.graph)
+        sums = conv.int_conv(x, layer, pixel_places(window))
+        block = conv.pixels_of(kernels.narrow(sums, *conv.MIDDLE, table), window.taps)
+        row = (1, window.taps)
+        alone = Windows(window.channels, row, (1, 1), row, row, (0, 0))
+        wide = conv.int_pool(block, alone, np.array([window.taps]), node.op == "avg_pool_correlated")
+        return level(kernels.narrow(wide, *bits), len(x.mean))
 
     def _map(self, chain: Chain) -> Narrow:
         """What a chain reads, as maps are laid out; the input is packed where it is needed."""
@@ -135,6 +142,14 @@ class _Step:
         return self._pooled(node, conv.pixels_of(x, window.in_pixels), len(x.mean))
 
     _avg_pool_correlated = _avg_pool
+
+    def _max_pool(self, node: Node) -> AnyValue:
+        x = self._narrow(node.inputs[0])
+        wide = int_max_pool(x, max_window(node, self.graph))
+        return level(kernels.narrow(wide, *self.facts.bits[self.facts.source[node.name]]), len(x.mean))
+
+    def _upsample(self, node: Node) -> AnyValue:
+        return upsampled(self._narrow(node.inputs[0]), node, self.graph)
 
     def _pad(self, node: Node) -> AnyValue:
         """Convolutions pad what they read."""
@@ -183,6 +198,17 @@ class _Step:
 
     def _variance_head(self, node: Node) -> AnyValue:
         return others.int_variance_head(self._as_wide(node.inputs[0]))
+
+
+def upsampled(x: Narrow, node: Node, graph: Graph) -> Narrow:
+    """Each pixel several times."""
+    shape = graph.values[node.inputs[0]].shape
+    (height, width), factors = two(shape[1:], 1), two(node.attrs["factors"], 1)
+    maps = [part.reshape(-1, height, width, shape[0]) for part in (x.mean, x.sigma)]
+    for axis, factor in enumerate(factors, start=1):
+        maps = [np.repeat(part, factor, axis=axis) for part in maps]
+    mean, sigma = (part.reshape(len(x.mean), -1) for part in maps)
+    return Narrow(mean, x.mean_exponent, sigma, x.sigma_exponent)
 
 
 def input_affine(node: Node, graph: Graph) -> tuple[Whole, Whole]:

@@ -15,12 +15,14 @@ from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.graph.graph import INPUT, Graph, Node
 from lbnn.graph.ints.chains import (
+    POOLS,
     Chain,
     find_chains,
     find_maps,
     find_orders,
     is_layer,
     layer_window,
+    pool_window,
     source_of,
 )
 from lbnn.graph.ints.fixed import Whole
@@ -38,13 +40,22 @@ from lbnn.graph.ints.typical_maps import typical_windows
 
 OPERATORS = (
     *("linear", "leaky_relu", "affine", "add", "concat", "flatten", "variance_head"),
-    *("conv", "avg_pool", "avg_pool_correlated", "pad"),
+    *("conv", "avg_pool", "avg_pool_correlated", "max_pool", "pad", "upsample"),
 )
 """What has integer kernels, by the name of the general form."""
 
+LEAST_SCALE = float(np.finfo(np.float32).tiny)
+"""Of a scale below, float has few digits or none, and a variance would become zero."""
+
+MOST_POOLED = 1 << 15
+"""Pixels of a pool's window: their sums have as many bits more, of which means leave 15."""
+
 _GIVE_WIDE = {"linear", "linear_point", "add", "shift", "affine", "variance_head"}
 _TAKE_WIDE = {"leaky_relu", "affine", "variance_head"}
-_UNKNOWN = {"leaky_relu_point", "add_point", "concat_point", "variance_head_point", "avg_pool_point"}
+_UNKNOWN = {
+    *("leaky_relu_point", "add_point", "concat_point", "variance_head_point"),
+    *("avg_pool_point", "max_pool_point", "upsample_point"),
+}
 _TAKE_INPUT = {
     *("linear", "linear_point", "affine", "affine_point", "flatten", "flatten_point"),
     *("conv", "conv_point", "pad", "pad_point"),
@@ -147,8 +158,10 @@ def check_node_is_known(node: Node, graph: Graph) -> None:
         raise LbnnError(f"layer {node.name!r}: op {general!r} of the input itself has no integer kernel; use float32")
     if node.op in _UNKNOWN or (node.op == "affine_point" and root_of(graph, node.inputs[0]) != INPUT):
         raise LbnnError(f"layer {node.name!r}: op {general!r} of known values has no integer kernel; use float32")
-    if general == "affine" and not np.all(node.params["scale"]):
-        raise LbnnError(f"layer {node.name!r}: a scale of zero has no integer kernel; export with --dtype float32")
+    if general == "affine" and np.any(np.abs(cast(Any, node.params["scale"])) < LEAST_SCALE):
+        raise LbnnError(f"layer {node.name!r}: a scale below {LEAST_SCALE:.1e} has no integer kernel; use float32")
+    if general in POOLS and pool_window(node, graph)[0].taps > MOST_POOLED:
+        raise LbnnError(f"layer {node.name!r}: integers pool at most {MOST_POOLED} pixels; export with --dtype float32")
     if general == "variance_head" and len({user.op for user in graph.users[node.inputs[0]]}) > 1:
         raise LbnnError(f"layer {node.name!r}: op {general!r} shares its input; export with --dtype float32")
 
@@ -245,7 +258,7 @@ def _bits(graph: Graph, linear: Mapping[str, LinearInts]) -> dict[str, tuple[int
         for user in graph.users[name]:
             if user.name in linear:
                 asked.append((linear[user.name].mean_bits, linear[user.name].sigma_bits))
-            elif ops.find(user.op).general in ("flatten", "concat", "pad"):
+            elif ops.find(user.op).general in ("flatten", "concat", "pad", "upsample"):
                 asked.append(found[user.name])
         found[name] = (min(mean for mean, _ in asked), min(sigma for _, sigma in asked))
     for name in graph.values:  # what shares memory shares its bits

@@ -50,6 +50,19 @@ def _ended(table: Array) -> Array:
     return np.append(table[:-1], table[-2] + step)
 
 
+def match_table() -> Whole:
+    """Of the larger of two: I1, what remains of its own variance, and the root of what it gains of the other's.
+
+    I1 is in units of 2^-17, 1 - 2 Q + J2 - I1^2 of 2^-15 and sqrt(J2 - I1^2) of 2^-16, the last two upwards; the end of
+    a table is a bound.
+    """
+    q, i1, j2 = numpy_tail_moments(np.arange(TAIL_CELLS + 1) / 16.0)
+    gained = j2 - i1 * i1
+    kept = np.append((1.0 - 2.0 * q + gained)[:-1], 1.0)
+    upwards = [_ended(np.ceil(2.0**bits * part)) for bits, part in ((GAIN_BITS, kept), (16, np.sqrt(gained)))]
+    return np.concatenate([np.rint(2.0**EXCESS_BITS * i1), *upwards]).astype(np.int64)
+
+
 def slope_parts(slope: float) -> tuple[int, int]:
     """The slope as mantissa / 2^shift, with 15 bits and a shift that C can do."""
     shift = min(30, 15 - int(np.frexp(slope)[1])) if slope else 15

@@ -23,6 +23,9 @@ DRAWS, FEWEST, MOST_DRAWN, SEED = 256, 8, 1 << 22, 0
 LEAST_SPREAD = 0.01
 """Share of an input's own square that is added to the covariance: no direction counts for nothing."""
 
+SCALES, WIDEST, FEW_INPUTS = 16, 1.25, 64
+"""Scales of a row that are tried, up to so many times the least; with more inputs than that they hardly differ."""
+
 
 @dataclass(frozen=True)
 class Typical:
@@ -85,3 +88,15 @@ def rounded_weights(mean: Array, unit: Array, largest: int, typical: Typical | N
         error = (left[:, i] - whole[:, i] * unit * scale[i]) / root[i, i]
         left[:, i:] -= error[:, None] * root[i, i:]
     return whole
+
+
+def row_scales(mean: Array, largest: int, typical: Typical | None) -> Array:
+    """What one unit of each row's weights is worth: of a few, the one whose roundings lose least of usual inputs."""
+    least: Array = np.abs(mean).max(axis=1) / largest
+    if typical is None or mean.shape[1] > FEW_INPUTS:
+        return least
+    units = np.outer(np.linspace(1.0, WIDEST, SCALES), np.maximum(least, np.finfo(np.float64).tiny))
+    rounded = rounded_weights(np.tile(mean, (SCALES, 1)), units.reshape(-1), largest, typical)
+    error = mean - rounded.reshape(SCALES, *mean.shape) * units[:, :, None]
+    best = np.sum((error @ typical.covariance) * error, axis=2).argmin(axis=0)
+    return np.where(least > 0, units[best, np.arange(len(mean))], 0.0)

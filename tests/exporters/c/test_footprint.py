@@ -15,8 +15,9 @@ from lbnn.exporters.c.footprint import (
     PREDICT_STACK,
     footprint,
 )
-from lbnn.exporters.c.int_conv import ConvStruct, PoolStruct
+from lbnn.exporters.c.int_conv import ConvStruct
 from lbnn.exporters.c.int_pack import LayerStruct
+from lbnn.exporters.c.int_pools import MaxStruct, PoolStruct
 from lbnn.exporters.c.shapes import ConvShape, MaxPoolShape, PoolShape
 
 
@@ -26,6 +27,7 @@ def test_a_struct_takes_its_members():
     expected = {"lbnn_conv_shape": 4 * conv, "lbnn_conv_small_shape": 2 * conv, "lbnn_pool_shape": 4 * pool}
     expected["lbnn_max_pool_shape"] = 4 * len(fields(MaxPoolShape))
     integers = {"lbnn_int_layer": LayerStruct, "lbnn_int_conv_shape": ConvStruct, "lbnn_int_pool_shape": PoolStruct}
+    integers["lbnn_int_max_shape"] = MaxStruct
     expected |= {name: 4 * len(fields(struct)) for name, struct in integers.items()}
     assert expected == GEOMETRY_BYTES
 

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from bench_models import MODELS, build
 from int_maps import MAPS, map_network
 from int_models import hostile_inputs, with_variances
+from int_stored import stored_weights
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
-from lbnn.graph import rebuild
 from lbnn.graph.ints import conv, kernels
 from lbnn.graph.ints.chains import find_chains
 from lbnn.graph.ints.maps import Windows, channels_last, element_places, level, window_values
@@ -23,10 +23,8 @@ from lbnn.graph.ints.study import study
 from lbnn.graph.ints.values import Narrow
 from lbnn.graph.passes import prepare
 from lbnn.graph.reference import predict
-from lbnn.measure.integer_verify import ordinary_loss
 from lbnn.measure.loss import measure_loss
 from lbnn.model.file import read_model
-from places import ROOT
 
 
 def m2(form):
@@ -62,41 +60,6 @@ def test_the_arithmetic_alone_loses_next_to_nothing(form):
     assert loss.kl_mean <= 2e-5
 
 
-def stored_weights(graph):
-    """The graph with weights as its integers say."""
-    facts, nodes = study(graph, 8), []
-    for node in graph.nodes:
-        layer = facts.linear.get(node.name) or (facts.conv[node.name].layer if node.name in facts.conv else None)
-        if layer is not None:
-            rows, unit = layer.rows, np.ldexp(1.0, facts.units.astype(int)) if node.name == graph.output else 1.0
-            scale = unit * rows.m * 2.0 ** (rows.scale_exponent - 16 - rows.km)
-            var = node.params["weight"].var
-            if layer.form == "free":
-                var = _torch_order(_free(layer, unit), node, facts)
-            params = {
-                "weight": Moments(_torch_order(layer.weight * scale[:, None], node, facts), var),
-                "bias": Moments(unit * rows.b * 2.0 ** (rows.bias_exponent + 6.0 - rows.kb), node.params["bias"].var),
-            }
-            node = replace(node, params=params)
-        nodes.append(node)
-    return rebuild(graph, nodes)
-
-
-def _free(layer, unit):
-    """Variances that are stored as sigmas of 8 bits."""
-    rows = unit**2 * layer.rows.a * 2.0 ** (layer.rows.spread_exponent - 16 - layer.rows.ka)
-    columns = layer.columns * 2.0 ** (layer.column_exponent - 16.0)
-    return rows[:, None] * np.square(layer.free * np.tile(columns, layer.free.shape[1] // len(columns)))
-
-
-def _torch_order(weight, node, facts):
-    if node.name in facts.conv:
-        out, inputs, *kernel = node.params["weight"].shape
-        return np.moveaxis(weight.reshape(out, *kernel, inputs), -1, 1)
-    order = facts.orders[node.inputs[0]]
-    return weight if order is None else weight[:, np.argsort(order)]
-
-
 @pytest.mark.parametrize("factor", [10, 1000])
 @pytest.mark.parametrize("form", ["full", "rank1", "row"])
 def test_far_outside_the_variance_is_at_least_nine_tenths(form, factor):
@@ -115,13 +78,6 @@ def test_no_variance_becomes_zero_and_none_is_far_too_small(name):
     assert np.all(found.var[held][exact[held] > 0] > 0)
     seen = exact[held] > 1e-36  # below it float has no digits
     assert np.all(found.var[held][seen] >= 0.9 * exact[held][seen])
-
-
-@pytest.mark.parametrize(("dtype", "most"), [("int8", 5e-3), ("int16", 1e-4)])
-def test_what_a_trained_cnn_loses(dtype, most):
-    model = read_model(ROOT / "examples/keyword/keyword.pt")
-    plain = replace(model, graph=replace(model.graph, head=None))
-    assert ordinary_loss(plain, dtype).kl_mean <= most
 
 
 def layer(groups=1, form="full", bits=8, channels=8, outputs=16, kernel=3, seed=0):
@@ -148,7 +104,7 @@ def test_the_worst_of_all_maps_stays_inside_the_bounds(groups, form, bits):
         for group in range(groups):
             worst[1:4, 1:4, group * found.inputs : (group + 1) * found.inputs] = np.where(taps < 0, -largest, largest)
         x = Narrow(worst.reshape(1, -1), exponent, np.full((1, worst.size), sigma), exponent)
-        conv.int_conv(x, found)  # which asserts every sum
+        conv.int_conv(x, found, np.arange(found.window.pixels)[:, None])  # which asserts every sum
 
 
 def test_one_bit_more_than_the_weights_allow_is_refused():
@@ -158,7 +114,7 @@ def test_one_bit_more_than_the_weights_allow_is_refused():
             check_bounds(replace(found.layer, **{name: getattr(found.layer, name) + 1}))
     grouped = layer(2, "row", channels=128)
     with pytest.raises(LbnnError, match="sums beyond 32 bits"):
-        check_bounds(replace(grouped.layer, fold=grouped.layer.fold - 1))
+        check_bounds(replace(grouped.layer, columns=2 * grouped.layer.columns))
 
 
 def test_pixels_come_to_the_largest_exponent_and_no_sigma_to_zero():

@@ -25,7 +25,7 @@ def layer(inputs, outputs=4, form="full", bits=8, seed=0):
 
 
 @pytest.mark.parametrize("bits", [8, 12])
-@pytest.mark.parametrize("inputs", [1, 3, 64, 784, 4096])
+@pytest.mark.parametrize("inputs", [1, 3, 64, 400, 784, 4096])
 @pytest.mark.parametrize("form", ["full", "rank1", "none"])
 def test_the_worst_of_all_inputs_stays_inside_the_bounds(form, inputs, bits):
     found = layer(inputs, form=form, bits=bits)
@@ -43,7 +43,7 @@ def test_one_bit_more_than_the_weights_allow_is_refused():
             check_bounds(replace(found, **{name: getattr(found, name) + 1}))
     factors = layer(784, form="rank1")
     with pytest.raises(LbnnError, match="beyond 32 bits"):
-        check_bounds(replace(factors, fold=factors.fold - 1))
+        check_bounds(replace(factors, columns=2 * factors.columns))
     with pytest.raises(LbnnError, match="beyond 32 bits"):
         check_bounds(replace(found, weight=2 * found.weight))
 
@@ -54,7 +54,7 @@ def test_one_bit_more_than_the_weights_allow_is_refused():
 def test_variances_are_stored_by_their_form(form, stored):
     found = layer(8, form=form)
     assert found.form == stored
-    assert found.columns.size == (8 if form in ("full", "rank1") else 0)
+    assert found.columns.size == (0 if form == "none" else 8)
     assert (found.free.size > 0) == (form == "full")
 
 
@@ -63,7 +63,7 @@ def test_stored_numbers_give_the_layer_back():
     mean, var = rng.normal(size=(6, 10)) * np.logspace(-4, 2, 6)[:, None], rng.uniform(1e-6, 1.0, (6, 10))
     found = quantise_linear(Moments(mean, var), Moments(np.zeros(6), np.zeros(6)), 8)
     rows = found.rows
-    unit = rows.m * 2.0 ** (rows.scale_exponent - 16 - rows.km)
+    unit = rows.m * 2.0 ** (rows.scale_exponent - 15 - rows.km)
     assert np.all(np.abs(found.weight * unit[:, None] - mean) <= 0.51 * unit[:, None])
     spread = rows.a * 2.0 ** (rows.spread_exponent - 16 - rows.ka)
     sigma = found.free * np.sqrt(spread)[:, None] * found.columns * 2.0 ** (found.column_exponent - 16.0)
@@ -80,13 +80,14 @@ def test_numbers_keep_their_digits_whatever_their_neighbours_are():
     assert back[3] == 0.0
 
 
-def test_no_sigma_is_lost_and_no_column_is_rounded_down():
+def test_no_sigma_and_no_column_is_lost():
     rng = np.random.default_rng(2)
     var = rng.uniform(0.1, 1.0, (4, 5))
     var[1, 2] = 1e-12
     none = Moments(np.zeros(4), np.zeros(4))
     assert quantise_linear(Moments(rng.normal(size=(4, 5)), var), none, 8).free[1, 2] == 1
-    columns = rng.uniform(0.1, 1.0, 5)
+    columns = np.array([1.0, 0.5, 0.3, 1e-14, 0.1])
     found = quantise_linear(Moments(rng.normal(size=(4, 5)), np.outer(np.ones(4), columns)), none, 8)
-    stored = found.columns * 2.0 ** (found.column_exponent - 16.0)
-    assert np.all(stored**2 * columns.max() >= columns * (1.0 - 1e-12))
+    unit = 2.0 ** (found.column_exponent - 15.0)
+    assert found.columns.min() == 1
+    assert np.all(np.abs(found.columns * unit - np.sqrt(columns)) <= unit) and unit < 1e-4

@@ -4,6 +4,7 @@ import subprocess
 
 import numpy as np
 import pytest
+import torch
 
 import lbnn
 from bench_models import MODELS, build
@@ -53,13 +54,15 @@ def test_every_geometry_gives_the_bits_of_the_reference(tmp_path, name, form):
         ("c-sanitized", ()),
     ],
 )
-@pytest.mark.parametrize("name", ["dilated groups", "odd branches", "pools", "a map as result"])
+@pytest.mark.parametrize(
+    "name", ["dilated groups", "odd branches", "pools", "max pools", "a map as result", "windows outside"]
+)
 def test_no_compiler_and_no_level_changes_a_bit(tmp_path, name, device, flags):
     assert run(device, map_network(name, "full", 1), tmp_path, "int8", 40, True, flags).all()
 
 
 @pytest.mark.parametrize("device", CORES)
-@pytest.mark.parametrize("name", ["cnn", "odd branches"])
+@pytest.mark.parametrize("name", ["cnn", "odd branches", "max pools"])
 def test_no_core_changes_a_bit(tmp_path, name, device):
     if device.endswith(("gcc", "547")):
         need("arm-none-eabi-gcc")
@@ -93,7 +96,7 @@ def test_a_small_cnn_fits_a_small_memory(form, each, work):
     assert footprint(program).work_bytes == 4 * program.work_len <= work
     tables = sum(array.values.nbytes for array in program.weights if array.name.endswith("_tail"))
     weights, rows, inputs = 72 + 1152 + 2560, 8 + 16 + 10, 9 + 72 + 256
-    more = 8 + 2 * 10  # windows of nine numbers are filled up to ten; units of the outputs
+    more = 8 + 2 + 2 * 10  # windows of nine numbers, and their factors, are filled up to ten; units of the outputs
     assert program.weight_bytes - tables <= each * weights + more + 14 * rows + 2 * inputs
 
 
@@ -107,12 +110,16 @@ def test_compiled_for_python_it_gives_the_same_bits():
 def test_what_a_map_can_not_do_is_refused_in_one_line():
     from lbnn import nn as bnn
 
+    tiny = bnn.Affine(torch.full((1, 1, 1), 1e-41), torch.ones(1, 1, 1))
     for module, shape, says in (
-        (bnn.Sequential(bnn.Conv2d(1, 2, 3), bnn.MaxPool2d(2)), (1, 6, 6), "op 'max_pool' has no integer kernel"),
+        (bnn.Sequential(bnn.Conv2d(1, 2, 3), bnn.ELU()), (1, 6, 6), "op 'elu' has no integer kernel"),
+        (bnn.Sequential(bnn.Upsample(2), bnn.Conv2d(1, 2, 2)), (1, 6, 6), "'upsample' of the input itself"),
         (bnn.Sequential(bnn.AvgPool2d(2), bnn.Conv2d(1, 2, 2)), (1, 6, 6), "'avg_pool' of the input itself"),
         (bnn.Sequential(bnn.Conv2d(1, 2, 3), bnn.ZeroPad2d(1)), (1, 6, 6), "pad in front of convolutions|as a result"),
         (bnn.Sequential(bnn.Conv2d(1, 2, 3), bnn.VarianceHead()), (1, 6, 6), "op 'variance_head' of a feature map"),
         (bnn.Sequential(bnn.Conv1d(2, 3, 2), bnn.Linear(3, 2)), (2, 4), "linear layer over a feature map"),
+        (bnn.Sequential(tiny, bnn.Conv2d(1, 2, 3, padding=1)), (1, 4, 4), "a scale below 1.2e-38"),
+        (bnn.Sequential(bnn.Conv1d(1, 2, 1), bnn.AvgPool1d(32769)), (1, 32769), "integers pool at most 32768 pixels"),
     ):
         with pytest.raises(LbnnError, match=says) as error:
             lower(read_model(module, shape), COptions(dtype="int8"))
