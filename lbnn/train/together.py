@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -70,9 +71,18 @@ def is_first_of_its_machine() -> bool:
     return int(os.environ.get("LOCAL_RANK", "0")) == 0
 
 
+def import_before_joining() -> None:
+    """Modules that hold on to a group which exists when they are imported; torch's optimizers import them late.
+
+    The group's threads would then run until the interpreter is taken down, and now and then abort it.
+    """
+    import_module("torch._dynamo")
+
+
 def _meet() -> Processes:
     if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"] and Path("/sys/class/net/lo").exists():
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    import_before_joining()
     store, rank, world = next(rendezvous("env://", timeout=LONGEST_WAIT))
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=LONGEST_WAIT)
     return Processes(rank, world, dist.group.WORLD, store=store)

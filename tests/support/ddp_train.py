@@ -1,5 +1,6 @@
 """Trains small networks from three data sources, alone or as one of two processes: ddp_train.py FOLDER RANK."""
 
+import gc
 import json
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 from lbnn import nn as bnn
 from lbnn.train.fit import fit
 from lbnn.train.processes import Processes, joined
+from lbnn.train.together import import_before_joining
 
 
 def data(rows: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -66,9 +68,17 @@ def train(source: str, way: str) -> dict[str, Any]:
     return {"loss": result.loss, "validation": validation, "kl_weight": weight, "weights": flat.tolist()}
 
 
+def thread_names() -> list[str]:
+    return [task.joinpath("comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+
+
 if __name__ == "__main__":
     folder, rank = Path(sys.argv[1]), int(sys.argv[2])
+    import_before_joining()
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     histories = {f"{source}, {way}": train(source, way) for source in SOURCES for way in WAYS}
     (folder / f"rank{rank}.json").write_text(json.dumps(histories))
+    gc.collect()  # wrapped models are cycles
     dist.destroy_process_group()
+    left = [name for name in thread_names() if "gloo" in name]
+    assert not left, f"threads that outlive the group and may abort the interpreter's end: {left}"
