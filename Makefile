@@ -18,11 +18,46 @@ help: ## list the targets
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@
 
-others: .venv/others ## install the packages of other people that converters are tested against; tests that need them run then
+others: .venv/others .venv/packers/installed .venv/typescript/installed ## install the packages and tools of other people that converters and exports are tested against
 
 .venv/others: .venv/installed tests/others.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r tests/others.txt
 	@touch $@
+
+.venv/packers/installed: tests/packers.txt | .venv/installed
+	$(PYTHON) -m venv .venv/packers
+	.venv/packers/bin/pip install --quiet --disable-pip-version-check -r tests/packers.txt
+	@touch $@
+
+.venv/typescript/installed: | .venv/installed
+	mkdir -p .venv/typescript
+	! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --ignore-scripts --prefix .venv/typescript typescript@5.9.3
+	@touch $@
+
+.venv/docs/installed: docs/requirements.txt | .venv/installed
+	$(PYTHON) -m venv .venv/docs
+	.venv/docs/bin/pip install --quiet --disable-pip-version-check -r docs/requirements.txt
+	@touch $@
+
+docs: .venv/docs/installed ## build the documentation site into out/site, with search; a link that leads nowhere fails it
+	$(BIN)/python tools/site/stage.py out/site_source
+	NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --quiet --strict
+
+.venv/consumers/installed: tests/consumers.txt | .venv/installed
+	rm -rf .venv/consumers
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target .venv/consumers/python -r tests/consumers.txt
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix .venv/consumers/js onnxruntime-node@1.30.0 onnxruntime-web@1.30.0
+	@touch $@
+
+.venv/litert/installed: tests/litert.txt | .venv/installed
+	rm -rf .venv/litert
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target .venv/litert -r tests/litert.txt
+	@touch $@
+
+runtimes: .venv/consumers/installed .venv/litert/installed ## install the runtimes of other people that models are held to, such as OpenVINO and LiteRT: 2 GB
+
+consumers: runtimes ## hold models in those runtimes to float64, and write the table of docs/onnx.md
+	$(BIN)/python tools/tables/pages.py --kinds long --only consumers.py
 
 demo: .venv/installed ## train the paper's network and show what it knows, in a minute
 	$(BIN)/lbnn demo --out out/demo
@@ -40,10 +75,22 @@ fashion: .venv/installed ## compare classifiers on Fashion-MNIST (apt-get instal
 	$(BIN)/python examples/fashion/report.py collect
 	$(BIN)/python tools/tables/pages.py --only examples/fashion
 
-bench: .venv/installed ## measure the benchmark models: instructions in float32 and int8, flash, RAM, time beside onnxruntime
+tiny: .venv/installed ## train the four networks of MLPerf Tiny briefly and verify them on an emulated Cortex-M4F: four minutes of one core
+	$(BIN)/python examples/mlperf_tiny/train.py --out out/tiny
+	cp out/tiny/results.csv examples/mlperf_tiny/results.csv
+	$(BIN)/python tools/tables/tiny_table.py out/tiny
+
+bench: .venv/installed ## measure the benchmark models and MLPerf Tiny's: instructions, cycles, Helium, flash, RAM, time beside onnxruntime, export of up to 10,000,000 weights
 	$(BIN)/python tools/tables/cost_table.py core
+	$(BIN)/python tools/tables/cost_table.py layers
+	$(BIN)/python tools/tables/unit_table.py
+	$(BIN)/python tools/tables/cycle_table.py m1 m2 m3 m4 m5 kws ic vww ad
+	$(BIN)/python tools/tables/cost_table.py vector
 	$(BIN)/python tools/tables/forms_table.py bench
+	$(BIN)/python tools/tables/tiny_table.py
 	$(BIN)/python tools/bench/bench_table.py
+	$(BIN)/python tools/bench/host_table.py
+	$(BIN)/python tools/bench/scale_export.py
 
 forms: .venv/installed ## measure every form of the generated C, from float32 to int8, and write docs/forms.md anew: 15 minutes of one core
 	$(BIN)/python tools/tables/pages.py --kinds long --only docs/forms.md
@@ -69,7 +116,7 @@ test: .venv/installed lint ## run the whole test suite; TESTS=tests/base for a p
 elsewhere: .venv/installed ## make test in a fresh clone in a folder with a space, as another user, with other settings, offline
 	$(BIN)/python tools/check/elsewhere.py --jobs $(JOBS) --tests "$(TESTS)"
 
-mutants: .venv/installed ## apply over 950 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
+mutants: .venv/installed ## apply over 1050 small faults, one at a time, and show that the tests catch each; RANDOM=200 SEED=1 draws others
 	$(BIN)/python tools/check/$(if $(RANDOM),mutants_random.py --count $(RANDOM) --seed $(or $(SEED),1),mutants.py) --jobs $(JOBS)
 
 extremes: .venv/installed ## errors of deep, wide, huge and tiny networks on every backend: about 4 minutes of one core
@@ -114,4 +161,4 @@ lint: .venv/installed ## check style, types, and that imports point one way
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help paper paper-choices fashion demo bench forms bench-train uci variances large numbers test elsewhere mutants extremes stack random fuzz-files audit matrix integers fuzz prove analyze recipes lint clean
+.PHONY: help docs runtimes consumers others paper paper-choices fashion tiny demo bench forms bench-train uci variances large numbers test elsewhere mutants extremes stack random fuzz-files audit matrix integers fuzz prove analyze recipes lint clean

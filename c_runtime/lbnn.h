@@ -4,7 +4,7 @@
  * of the same length, channels first. Kernels trust their caller (the generated code) and return
  * nothing; pointers and numbers are checked once, in the generated NAME_predict().
  *
- *     #define LBNN_EXPECT_ABI 2        // generated code says which runtime it was written for
+ *     #define LBNN_EXPECT_ABI 3        // generated code says which runtime it was written for
  *     #include "lbnn.h"                // base
  *     #include "lbnn_linear.h"         // then only the kernels the model needs
  *
@@ -34,7 +34,7 @@
 #endif
 
 /* Raised whenever a kernel's signature or the packing of the weights changes. */
-#define LBNN_ABI_VERSION 2
+#define LBNN_ABI_VERSION 3
 
 #if defined(LBNN_EXPECT_ABI) && LBNN_EXPECT_ABI != LBNN_ABI_VERSION
 #error "this model was generated for another version of the lbnn runtime: export it again"
@@ -103,19 +103,34 @@ LBNN_KERNEL const char *lbnn_status_message(lbnn_status status)
     return "unknown status";
 }
 
-/* Two hints for gcc on processors without vector registers; they generate no instruction. */
+/* Hints for gcc on processors without vector registers; they generate no instruction. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__ARM_FP)
 /* Keeps a constant in a register through a loop, where gcc would load it again for each element. */
 #define LBNN_PIN(x) __asm__("" : "+t"(x))
+/* Ends the use of x in sums y and z, so that what is made of x next takes its register, where gcc would copy it. */
+#define LBNN_SPENT(x, y, z) __asm__("" : "+t"(x), "+t"(y), "+t"(z))
+/* A conversion whose integer stays in a register for floats, where gcc would take it back from the core's. */
+#define LBNN_CONVERT_ASM(types, to, from) __asm__("vcvt." types " %0, %1" : "=t"(to) : "t"(from))
 #else
 #define LBNN_PIN(x) (void)(x)
+#define LBNN_SPENT(x, y, z) (void)(x)
 #endif
 #if defined(__GNUC__) && !defined(__clang__) && defined(__arm__)
 /* Keeps a pointer as the one the others are computed from, where gcc would carry three, and what it points to in
  * memory, where gcc would carry it through a loop. */
 #define LBNN_HOLD(p) __asm__("" : "+r"(p))
+/* Keeps what is read behind it from being read before, where registers would not suffice. */
+#define LBNN_FENCE() __asm__ volatile("" : : : "memory")
 #else
+#define LBNN_FENCE() (void)0
 #define LBNN_HOLD(p) (void)(p)
+#endif
+
+/* Whether loops over single words take four at a time: with one, half of the instructions are the loop's. */
+#ifdef LBNN_OPTIMIZE_SIZE
+#define LBNN_BY_FOUR 0
+#else
+#define LBNN_BY_FOUR 1
 #endif
 
 /* A sum is added up in parts of at most so many products, each part from zero, and the parts one after the other: one
@@ -123,8 +138,9 @@ LBNN_KERNEL const char *lbnn_status_message(lbnn_status status)
  * of 144 keep 4096 inputs within 6e-6. */
 #define LBNN_FOLD 144
 
-/* Strict arithmetic: every product rounded before it is added. The order of summation needs no option: each output is
- * summed over its inputs in ascending order, in parts of LBNN_FOLD, whatever the block width. */
+/* Strict arithmetic: every product rounded before it is added, and one order of summation: each output is summed over its
+ * inputs in ascending order, in parts of LBNN_FOLD, whatever the block width. Without it lbnn_conv2d_3x3 may take the taps of
+ * a kernel row together, first those of V, then those of S, and a leaky-ReLU far from its kink may leave out its tail. */
 #ifdef LBNN_STRICT
 #if defined(__FAST_MATH__)
 #error "LBNN_STRICT needs IEEE arithmetic: compile without -ffast-math"
@@ -181,6 +197,37 @@ LBNN_INLINE float lbnn_bits_float(uint32_t bits)
     LBNN_MEMCPY(&x, &bits, sizeof x);
     return x;
 }
+
+/* ---- constants in flash ------------------------------------------------------------------------ */
+
+/* Constants of a model are declared with LBNN_FLASH and read by name: LBNN_READ(row[i]) a float, LBNN_READ_WORD(row[i]) a
+ * word of 32 bits. On most processors that is reading it. An AVR has flash in an address space of its own, and a compiler
+ * for it copies constants into RAM unless it is told not to; LBNN_FLASH_APART says that an address of such a constant is
+ * no pointer to data. Its pointers have 16 bits and reach the first 64 KB, where linkers put these constants. */
+#ifdef __AVR__
+#define LBNN_FLASH_APART 1
+#define LBNN_FLASH __attribute__((__progmem__))
+#define LBNN_READ_WORD(x) lbnn_flash_word(&(x))
+#define LBNN_READ(x) lbnn_bits_float(LBNN_READ_WORD(x))
+
+LBNN_INLINE uint32_t lbnn_flash_word(const void *at)
+{
+    uint32_t word;
+    __asm__("lpm %A0, Z+\n\tlpm %B0, Z+\n\tlpm %C0, Z+\n\tlpm %D0, Z" : "=&r"(word), "+z"(at));
+    return word;
+}
+
+LBNN_INLINE void lbnn_flash_copy(const float *from, float *to, int n)
+{
+    for (int i = 0; i < n; i++) {
+        to[i] = LBNN_READ(from[i]);
+    }
+}
+#else
+#define LBNN_FLASH
+#define LBNN_READ_WORD(x) (x)
+#define LBNN_READ(x) (x)
+#endif
 
 LBNN_INLINE float lbnn_fabsf(float x)
 {
@@ -253,8 +300,10 @@ LBNN_INLINE float lbnn_sqrtf(float x)
 #if !defined(LBNN_NO_SIMD) && (defined(__GNUC__) || defined(__clang__))
 #if defined(__SSE2__) || defined(__ARM_NEON) || defined(__VSX__) || defined(__wasm_simd128__)
 #define LBNN_SIMD 1
-#elif defined(__ARM_FEATURE_MVE) && __ARM_FEATURE_MVE >= 2
+#elif defined(__ARM_FEATURE_MVE) && __ARM_FEATURE_MVE >= 2 && !defined(LBNN_STRICT)
+/* Helium takes denormals for zero, which no other machine does, so that strict arithmetic leaves it alone. */
 #define LBNN_SIMD 1
+#define LBNN_HELIUM 1
 #endif
 #endif
 

@@ -1,7 +1,7 @@
-/* lbnn_conv_four.h: fast convolutions for processors without vector registers (LBNN_CONV_FOUR).
+/* lbnn_conv_four.h: fast convolutions with factors (lbnn_conv_rank1.h) for processors without vector registers, and four
+ * sums at a time for all (LBNN_CONV_FOUR).
  *
  *     lbnn_conv_four_3x3(...)           two output channels, kernel 3, stride 1, padding 1
- *     lbnn_conv_four_depthwise(...)     the same, one input channel and one output channel
  *     lbnn_conv_four_1x1(...)           two output channels, kernel 1, stride 1, no padding
  *
  * Four pixels times two output channels: a weight serves four pixels, an input two channels. Sixteen
@@ -19,16 +19,6 @@
 
 #if !defined(LBNN_SIMD) && !defined(LBNN_OPTIMIZE_SIZE)
 #define LBNN_CONV_FOUR 1
-
-/* The input at an edge: outside there is a known zero. */
-LBNN_INLINE lbnn_input lbnn_input_edge(int kind, const float *mean, const float *var, int at, int inside)
-{
-    lbnn_input x = {0.0f, 0.0f, 0.0f};
-    if (inside) {
-        x = lbnn_input_load(kind, mean, var, at);
-    }
-    return x;
-}
 
 LBNN_INLINE lbnn_four lbnn_four_pixels_bias(const lbnn_weight *row, int width)
 {
@@ -174,12 +164,6 @@ LBNN_INLINE void lbnn_conv_four_3x3(int kind, const float *in_mean, const float 
                                     float *out_mean, float *out_var, const lbnn_conv_shape *s)
 {
     lbnn_conv_four_channels(kind, 1, in_mean, in_var, w, width, out_mean, out_var, s, s->in_channels);
-}
-
-LBNN_INLINE void lbnn_conv_four_depthwise(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
-                                          float *out_mean, float *out_var, const lbnn_conv_shape *s)
-{
-    lbnn_conv_four_channels(kind, 0, in_mean, in_var, w, 1, out_mean, out_var, s, 1);
 }
 
 /* A part of the sums of four pixels of two output channels of a 1x1 convolution. */

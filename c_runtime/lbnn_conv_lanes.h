@@ -1,4 +1,4 @@
-/* lbnn_conv_lanes.h: rows of a convolution in vector registers (LBNN_SIMD).
+/* lbnn_conv_lanes.h: rows of a convolution in vector registers (LBNN_SIMD), except Helium's.
  *
  *     lbnn_conv_row_four(...)     any stride, at least 4 columns: a vector is a block of output channels, and four
  *                                 neighbouring pixels share its weights
@@ -12,7 +12,7 @@
 
 #include "lbnn_conv_any.h"
 
-#ifdef LBNN_SIMD
+#if defined(LBNN_SIMD) && !defined(LBNN_HELIUM)
 /* Four neighbouring pixels of a block of output channels. */
 typedef struct {
     lbnn_sums a, b, c, d;

@@ -3,7 +3,8 @@
  *     lbnn_conv2d_rank1(in_mean, in_var, w, factors, out_mean, out_var, shared, &shape, step)      any shape
  *     lbnn_conv2d_rank1_point(in, w, factors, out_mean, out_var, shared, &shape, step)             input without variance
  *
- * and lbnn_conv2d_3x3_rank1, lbnn_conv2d_1x1_rank1 with their _point forms for the shapes of lbnn_conv.h.
+ * and lbnn_conv2d_3x3_rank1, lbnn_conv2d_1x1_rank1 with their _point forms: kernel 3, stride 1, padding 1 and at least 4
+ * columns; kernel 1, stride 1 and at least 4 pixels; both with an even number of output channels.
  *
  * V[w_ni] = row_n column_i, so that one convolution of S with the columns serves all outputs of a group: `shared` has
  * room for it, a float for each pixel of the output. `w` is packed as for lbnn_conv2d, 4 bytes a weight (lbnn_sums.h);
@@ -15,8 +16,53 @@
 #define LBNN_CONV_RANK1_H
 
 #include "lbnn_conv.h"
+#include "lbnn_conv_four.h"
 
 #ifndef LBNN_HALF_WEIGHTS /* which hold a sigma for each weight */
+
+/* Pairs of output channels through the packed blocks. */
+LBNN_INLINE void lbnn_conv_3x3(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
+                               float *out_mean, float *out_var, const lbnn_conv_shape *s)
+{
+#ifdef LBNN_CONV_FOUR
+    const int plane = s->in_height * s->in_width;
+    for (int o = 0; o < s->out_channels; o += LBNN_PACK) {
+        const int width = s->out_channels - o < LBNN_PACK ? s->out_channels - o : LBNN_PACK;
+        for (int k = 0; k < width; k += 2) {
+            lbnn_conv_four_3x3(kind, in_mean, in_var, w + k, width, out_mean, out_var, s);
+            out_mean += 2 * plane;
+            out_var += 2 * plane;
+        }
+        w += lbnn_row_at(kind, width, 9 * s->in_channels);
+    }
+#elif defined(LBNN_HELIUM)
+    lbnn_helium_conv(kind, LBNN_HELIUM_3X3, in_mean, in_var, w, out_mean, out_var, s, 1, s->in_channels, s->out_channels);
+#else
+    lbnn_conv_groups(kind, in_mean, in_var, w, out_mean, out_var, s);
+#endif
+}
+
+/* Pairs of output channels through the packed blocks. */
+LBNN_INLINE void lbnn_conv_1x1(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
+                               float *out_mean, float *out_var, const lbnn_conv_shape *s)
+{
+#ifdef LBNN_CONV_FOUR
+    const int plane = s->in_height * s->in_width;
+    for (int o = 0; o < s->out_channels; o += LBNN_PACK) {
+        const int width = s->out_channels - o < LBNN_PACK ? s->out_channels - o : LBNN_PACK;
+        for (int k = 0; k < width; k += 2) {
+            lbnn_conv_four_1x1(kind, in_mean, in_var, w + k, width, out_mean, out_var, s);
+            out_mean += 2 * plane;
+            out_var += 2 * plane;
+        }
+        w += lbnn_row_at(kind, width, s->in_channels);
+    }
+#elif defined(LBNN_HELIUM)
+    lbnn_helium_conv(kind, LBNN_HELIUM_1X1, in_mean, in_var, w, out_mean, out_var, s, 1, s->in_channels, s->out_channels);
+#else
+    lbnn_conv_groups(kind, in_mean, in_var, w, out_mean, out_var, s);
+#endif
+}
 
 /* var += row shared, pixel by pixel */
 LBNN_INLINE void lbnn_rank1_plane(const float *shared, float row, float *var, int plane)
@@ -76,7 +122,7 @@ LBNN_INLINE void lbnn_conv_rank1(int kind, int squares, int fast, const float *i
         }
         lbnn_rank1_means(kind, fast, in_mean, in_var, w, out_mean, out_var, &s);
         for (int o = 0; o < s.out_channels; o++) {
-            lbnn_rank1_plane(shared, factors[o], out_var + o * plane, plane);
+            lbnn_rank1_plane(shared, LBNN_READ(factors[o]), out_var + o * plane, plane);
         }
         in_mean += in_len;
         in_var += in_len;

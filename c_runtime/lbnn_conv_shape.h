@@ -6,6 +6,7 @@
  *                                           dilation h, w,  groups};
  *     y    = lbnn_span_of(position, kernel, dilation, size)         along one axis
  *     part = lbnn_part_of(shape, taps, first, fold)                 `fold` of an output's taps
+ *     band = lbnn_conv_band(&shape, first, rows)                    some rows of the output alone
  */
 #ifndef LBNN_CONV_SHAPE_H
 #define LBNN_CONV_SHAPE_H
@@ -54,6 +55,20 @@ LBNN_INLINE lbnn_span lbnn_conv_rows(const lbnn_conv_shape *s, int out)
 LBNN_INLINE lbnn_span lbnn_conv_columns(const lbnn_conv_shape *s, int out)
 {
     return lbnn_span_of(out * s->stride_width - s->padding_width, s->kernel_width, s->dilation_width, s->in_width);
+}
+
+/* The shape of `rows` rows of the output, from row `first` on, as an output of its own: what lies above them of the
+ * input is padding that is negative. */
+LBNN_INLINE lbnn_conv_shape lbnn_conv_band(const lbnn_conv_shape *s, int first, int rows)
+{
+    const lbnn_conv_shape band = {
+        s->in_channels,     s->in_height,      s->in_width,
+        s->out_channels,    rows,              s->out_width,
+        s->kernel_height,   s->kernel_width,   s->stride_height,
+        s->stride_width,    s->padding_height - first * s->stride_height,
+        s->padding_width,   s->dilation_height, s->dilation_width,
+        s->groups};
+    return band; /* member by member: a copy of the whole could become a call of memcpy */
 }
 
 /* How many taps an output has. */

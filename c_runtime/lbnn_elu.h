@@ -113,16 +113,6 @@ LBNN_INLINE lbnn_lanes lbnn_elu_second(lbnn_lanes z, lbnn_lanes var)
     return (ratio.p + var * (8.3333333e-2f * i4 + var * (last * i6))) / ratio.d;
 }
 
-/* The lanes that are not set. */
-LBNN_INLINE lbnn_mask lbnn_elu_not(lbnn_mask mask)
-{
-#ifdef LBNN_SIMD
-    return ~mask;
-#else
-    return !mask;
-#endif
-}
-
 /* Small V; with s = sigma above zero and -sigma below, d1 = D1 / s, d2 = D2 / V, B = sigma (I1 - k d1), A = e^(E + V/2)
  *     E >= 0   E' = E + B                V' = V (1 - 2 Q + J2 + 2 k x d1 + k^2 d2) - B^2
  *     E < 0    E' = k (A - 1) + B        V' = V (J2 + k^2 (A^2 (e^V - 1) / V - d2)) + 2 k (1 - A) B - B^2 */
@@ -206,7 +196,7 @@ LBNN_INLINE lbnn_moments lbnn_elu_wide(lbnn_moments in, lbnn_lanes sigma, lbnn_e
 {
     LBNN_ROUND_PRODUCTS
     const lbnn_lanes zero = lbnn_lanes_fill(0.0f);
-    const lbnn_mask above = lbnn_lanes_less(zero, in.mean), below = lbnn_elu_not(above);
+    const lbnn_mask above = lbnn_lanes_less(zero, in.mean), below = lbnn_lanes_not(above);
     lbnn_lanes p1 = zero, p2 = zero;
     if (lbnn_lanes_worth(inside)) {
         const lbnn_lanes once = sigma + lbnn_lanes_select(above, tail.x, -tail.x);
@@ -231,7 +221,7 @@ LBNN_INLINE lbnn_moments lbnn_elu_of(lbnn_moments in, float k, lbnn_tail_odd c)
     LBNN_ROUND_PRODUCTS
     const lbnn_lanes zero = lbnn_lanes_fill(0.0f), sigma = lbnn_lanes_sqrt(in.var), lost = zero * in.mean;
     const lbnn_mask inside = lbnn_lanes_less(lbnn_lanes_abs(in.mean), LBNN_TAIL_MAX * sigma);
-    const lbnn_mask narrow = lbnn_lanes_less(in.var, lbnn_lanes_fill(LBNN_ELU_NARROW)), wide = lbnn_elu_not(narrow);
+    const lbnn_mask narrow = lbnn_lanes_less(in.var, lbnn_lanes_fill(LBNN_ELU_NARROW)), wide = lbnn_lanes_not(narrow);
     lbnn_elu_tail tail = {zero, zero, zero, zero, zero};
     if (lbnn_lanes_worth(inside)) {
         tail = lbnn_elu_beyond(lbnn_lanes_abs(in.mean), sigma, inside, c);

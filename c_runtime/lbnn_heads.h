@@ -142,6 +142,7 @@ LBNN_INLINE float lbnn_entropy(const float *probability, float *scratch, int k)
 #define LBNN_SWEEP_NEARBY 0.5f
 #define LBNN_SWEEP_NARROW 0.5f /* the variance below which five points do */
 #define LBNN_SWEEP_FARTHEST 1e15f
+#define LBNN_SWEEP_WIDEST 1e24f /* larger variances count as this one */
 #define LBNN_SWEEP_LIFT 7.0f /* keeps exponents below zero */
 
 /* Where the sweep begins, its unit, and the ratio of e^-u from one knot to the next. */
@@ -151,7 +152,8 @@ typedef struct {
 
 LBNN_INLINE float lbnn_sweep_sigma(const float *var, int i)
 {
-    return lbnn_sqrtf(LBNN_VARIANCE ? var[i] : 0.0f);
+    const float v = LBNN_VARIANCE ? var[i] : 0.0f;
+    return lbnn_sqrtf(v < LBNN_SWEEP_WIDEST ? v : LBNN_SWEEP_WIDEST);
 }
 
 /* A step of Newton's towards the t at which the product of all F is e^(-FALLEN^2 / 2): log F is about -y^2 / 2 with
@@ -207,7 +209,7 @@ LBNN_INLINE lbnn_sweep lbnn_sweep_of(const float *mean, const float *var, int k)
 
 /* The normals whose sum is the Gumbel density: weight, mean, variance. */
 #define LBNN_GUMBEL_TERMS 4
-static const float lbnn_gumbel_normals[LBNN_GUMBEL_TERMS][3] LBNN_UNUSED = {
+static const float lbnn_gumbel_normals[LBNN_GUMBEL_TERMS][3] LBNN_UNUSED LBNN_FLASH = {
     {0.30064201f, -0.45347511f, 0.31118197f},
     {0.44789046f, 0.51106840f, 0.61783506f},
     {0.21308900f, 1.69491349f, 1.34786180f},
@@ -232,7 +234,7 @@ LBNN_INLINE void lbnn_sweep_prepare(lbnn_lanes var, lbnn_lanes rest, float *cons
     fixed[4] = centre;
     fixed[5] = sigma;
     for (int i = 0; i < LBNN_GUMBEL_TERMS; i++) {
-        const lbnn_lanes inverse = 1.0f / lbnn_lanes_sqrt(var + lbnn_gumbel_normals[i][2]);
+        const lbnn_lanes inverse = 1.0f / lbnn_lanes_sqrt(var + LBNN_READ(lbnn_gumbel_normals[i][2]));
         fixed[i] = lbnn_lanes_select(narrow, fixed[i], inverse);
     }
     for (int i = 0; i < 6; i++) {
@@ -273,14 +275,14 @@ LBNN_INLINE lbnn_row lbnn_sweep_wide(const float *constants, int k, int n, lbnn_
     row.density = row.below;
     row.surplus = row.below;
     for (int i = 0; i < LBNN_GUMBEL_TERMS; i++) {
-        const float middle = lbnn_gumbel_normals[i][1];
+        const float middle = LBNN_READ(lbnn_gumbel_normals[i][1]);
         const lbnn_lanes inverse = lbnn_lanes_load(constants + i * k, n);
         const lbnn_lanes d = (r - middle) * inverse;
-        const lbnn_normal normal = lbnn_normal_of(d, lbnn_gumbel_normals[i][0], m);
+        const lbnn_normal normal = lbnn_normal_of(d, LBNN_READ(lbnn_gumbel_normals[i][0]), m);
         const lbnn_lanes density = normal.density * inverse;
         row.below += normal.below;
         row.density += density;
-        row.surplus += density * (middle + lbnn_gumbel_normals[i][2] * (d * inverse));
+        row.surplus += density * (middle + LBNN_READ(lbnn_gumbel_normals[i][2]) * (d * inverse));
     }
     return row;
 }
@@ -351,7 +353,8 @@ LBNN_KERNEL void lbnn_softmax(const float *LBNN_RESTRICT mean, const float *LBNN
         const lbnn_lanes gap = sweep.start - lbnn_lanes_load(mean + i, k - i);
         const lbnn_lanes from = lbnn_lanes_at_most(gap, LBNN_SWEEP_FARTHEST);
         lbnn_lanes_store(rest + i, from, k - i);
-        lbnn_sweep_prepare(lbnn_head_var(var + i, k - i), from, constants + i, k, k - i);
+        lbnn_sweep_prepare(lbnn_lanes_at_most(lbnn_head_var(var + i, k - i), LBNN_SWEEP_WIDEST), from, constants + i, k,
+                           k - i);
     }
     for (int i = 0; i < k; i++) {
         probability[i] = 0.0f;
@@ -431,10 +434,10 @@ LBNN_KERNEL void lbnn_softmax_fast(const float *LBNN_RESTRICT mean, const float 
 
 /* The logistic function as a sum of normal distributions, weight and 1 / slope^2, and its entropy as a sum of bell
  * curves, height times width and width^2. */
-static const float lbnn_logistic_normals[4][2] LBNN_UNUSED = {
+static const float lbnn_logistic_normals[4][2] LBNN_UNUSED LBNN_FLASH = {
     {0.059878f, 9.7363332f}, {0.369839f, 4.4597311f}, {0.460526f, 2.0655461f}, {0.109757f, 0.96287477f},
 };
-static const float lbnn_entropy_bells[4][2] LBNN_UNUSED = {
+static const float lbnn_entropy_bells[4][2] LBNN_UNUSED LBNN_FLASH = {
     {0.077362857f, 1.1065123f}, {0.46988302f, 2.4002746f}, {0.60448705f, 5.1112103f}, {0.16069161f, 10.794034f},
 };
 
@@ -450,11 +453,11 @@ LBNN_KERNEL void lbnn_sigmoid(const float *LBNN_RESTRICT mean, const float *LBNN
         lbnn_lanes p = lbnn_lanes_fill(0.0f);
         lbnn_lanes aleatoric = lbnn_lanes_fill(0.0f);
         for (int j = 0; j < 4; j++) {
-            const lbnn_lanes d = m * (1.0f / lbnn_lanes_sqrt(v + lbnn_logistic_normals[j][1]));
-            const lbnn_lanes inverse = 1.0f / lbnn_lanes_sqrt(v + lbnn_entropy_bells[j][1]);
+            const lbnn_lanes d = m * (1.0f / lbnn_lanes_sqrt(v + LBNN_READ(lbnn_logistic_normals[j][1])));
+            const lbnn_lanes inverse = 1.0f / lbnn_lanes_sqrt(v + LBNN_READ(lbnn_entropy_bells[j][1]));
             const lbnn_lanes e = lbnn_lanes_at_most(lbnn_lanes_abs(m) * inverse, LBNN_TAIL_MAX);
-            p += lbnn_normal_of(d, lbnn_logistic_normals[j][0], mills).below;
-            aleatoric += lbnn_entropy_bells[j][0] * inverse * lbnn_exp(-0.5f * (e * e));
+            p += lbnn_normal_of(d, LBNN_READ(lbnn_logistic_normals[j][0]), mills).below;
+            aleatoric += LBNN_READ(lbnn_entropy_bells[j][0]) * inverse * lbnn_exp(-0.5f * (e * e));
         }
         lbnn_lanes_store(probability + i, p, k - i);
         lbnn_lanes_store(scratch + i, aleatoric, k - i);

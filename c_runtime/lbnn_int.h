@@ -39,12 +39,34 @@
 #define LBNN_FAST
 #endif
 
+/* A network without maps is small, and so is its code to be. LBNN_PIXEL: what runs once for each output of a layer, which
+ * are many where they are pixels. LBNN_INNER: a kernel of its own, or part of the only one that calls it then. LBNN_INT_STEP:
+ * part of a kernel, or a function of its own where a product of 64 bits is many instructions. */
+#ifdef LBNN_INT_NO_MAPS
+#define LBNN_PIXEL LBNN_SMALL
+#define LBNN_INNER LBNN_INLINE
+#else
+#define LBNN_PIXEL LBNN_FAST
+#define LBNN_INNER LBNN_KERNEL
+#endif
+#if defined(LBNN_INT_NO_MAPS) && defined(__ARM_ARCH_6M__)
+#define LBNN_INT_STEP LBNN_DEFAULT_KERNEL LBNN_SMALL
+#define LBNN_INT_LOOPS 1 /* no function of the compiler that counts zeros */
+#else
+#define LBNN_INT_STEP LBNN_INLINE
+#endif
+
 /* A model says what it does not need, so that kernels leave it out. */
 enum {
 #ifdef LBNN_INT_NO_FREE
     LBNN_INT_HAS_FREE = 0, /* free variances of weights */
 #else
     LBNN_INT_HAS_FREE = 1,
+#endif
+#ifdef LBNN_INT_NO_FACTORS
+    LBNN_INT_HAS_FACTORS = 0, /* weights that are known, or whose variances are products of factors */
+#else
+    LBNN_INT_HAS_FACTORS = 1,
 #endif
 #ifdef LBNN_INT_NO_MAPS
     LBNN_INT_HAS_MAPS = 0, /* feature maps */
@@ -134,11 +156,53 @@ LBNN_INLINE int32_t lbnn_int_below_four(int32_t x)
 #endif
 }
 
-/* How far right what stands at exponent x moves to stand at top. */
+/* x, at least 0 and at most 31. */
+LBNN_INLINE int32_t lbnn_int_shift(int32_t x)
+{
+#if defined(LBNN_INT_SATURATES)
+    return LBNN_AS(int32_t, __usat(x, 5));
+#else
+    return lbnn_int_smaller(lbnn_int_larger(x, 0), 31);
+#endif
+}
+
+/* How far right what stands at exponent x moves to stand at top, which is not below. */
 LBNN_INLINE int32_t lbnn_int_apart(int32_t top, int32_t x)
 {
+#if defined(LBNN_INT_SATURATES)
+    return lbnn_int_shift(top - x);
+#else
     return lbnn_int_smaller(top - x, 31);
+#endif
 }
+
+/* x / 2^by rounded down, by = lbnn_int_by(k) for k up to 255: an Arm shifts by more than 31 as C does not. */
+#if defined(__thumb__) && defined(__GNUC__) && !defined(LBNN_NO_SIMD)
+LBNN_INLINE int32_t lbnn_int_by(int32_t k)
+{
+    return k;
+}
+
+LBNN_INLINE int32_t lbnn_int_far(int32_t x, int32_t by)
+{
+#if defined(__ARM_ARCH_6M__)
+    __asm__(".syntax unified\n\tasrs %0, %0, %1" : "+l"(x) : "l"(by) : "cc");
+#else
+    __asm__("asr %0, %0, %1" : "+r"(x) : "r"(by));
+#endif
+    return x;
+}
+#else
+LBNN_INLINE int32_t lbnn_int_by(int32_t k)
+{
+    return lbnn_int_smaller(k, 31);
+}
+
+LBNN_INLINE int32_t lbnn_int_far(int32_t x, int32_t by)
+{
+    return x >> by;
+}
+#endif
 
 /* How far x is below top, the largest of some numbers, of which x is one. */
 LBNN_INLINE int32_t lbnn_int_behind(int32_t top, int32_t x)
@@ -165,7 +229,7 @@ LBNN_INLINE int32_t lbnn_int_near(int32_t x, int32_t k)
 }
 
 /* x m / 2^16 rounded down, m < 2^16; where a product has 32 bits alone, the halves of x apart. */
-LBNN_INLINE int32_t lbnn_int_times(int32_t x, uint32_t m)
+LBNN_INT_STEP int32_t lbnn_int_times(int32_t x, uint32_t m)
 {
 #if defined(__ARM_ARCH_6M__)
     const uint32_t low = (LBNN_AS(uint32_t, x) & 0xffffu) * m;
@@ -203,9 +267,9 @@ LBNN_INLINE int32_t lbnn_int_times_up(int32_t x, uint32_t m)
 }
 
 /* How many bits x has. */
-LBNN_INLINE int32_t lbnn_int_bits(uint32_t x)
+LBNN_INT_STEP int32_t lbnn_int_bits(uint32_t x)
 {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(__FRAMAC__)
+#if !defined(LBNN_INT_LOOPS) && (defined(__GNUC__) || defined(__clang__)) && !defined(__FRAMAC__)
     return x ? 32 - __builtin_clz(x) : 0;
 #else
     int32_t n = 0;
@@ -219,7 +283,7 @@ LBNN_INLINE int32_t lbnn_int_bits(uint32_t x)
 /* The same for x > 0. */
 LBNN_INLINE int32_t lbnn_int_length(uint32_t x)
 {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(__FRAMAC__)
+#if !defined(LBNN_INT_LOOPS) && (defined(__GNUC__) || defined(__clang__)) && !defined(__FRAMAC__)
     return 32 - __builtin_clz(x);
 #else
     return lbnn_int_bits(x);
@@ -311,7 +375,7 @@ typedef struct {
     int32_t half;
 } lbnn_int_root;
 
-LBNN_INLINE lbnn_int_root lbnn_int_sqrt(int32_t v)
+LBNN_INLINE lbnn_int_root lbnn_int_root_by_table(int32_t v)
 {
     lbnn_int_root r;
 #if defined(__ARM_ARCH_6M__) /* which does not count zeros: most numbers are near the largest */
@@ -330,6 +394,29 @@ LBNN_INLINE lbnn_int_root lbnn_int_sqrt(int32_t v)
     r.sigma = LBNN_AS(int32_t, product >> 15);
     return r;
 }
+
+#if defined(LBNN_INT_NO_MAPS) && !defined(LBNN_INT_NO_FREE)
+/* The same in two words, for a function that several kernels call. */
+LBNN_DEFAULT_KERNEL LBNN_SMALL uint64_t lbnn_int_root_words(int32_t v)
+{
+    const lbnn_int_root r = lbnn_int_root_by_table(v);
+    const uint32_t both = LBNN_AS(uint32_t, r.inverse) | LBNN_AS(uint32_t, r.sigma) << 16;
+    return LBNN_AS(uint64_t, LBNN_AS(uint32_t, r.half)) << 32 | both;
+}
+
+LBNN_INLINE lbnn_int_root lbnn_int_sqrt(int32_t v)
+{
+    const uint64_t words = lbnn_int_root_words(v);
+    const uint32_t both = LBNN_AS(uint32_t, words);
+    const lbnn_int_root r = {LBNN_AS(int32_t, both & 0xffffu), LBNN_AS(int32_t, both >> 16), LBNN_AS(int32_t, words >> 32)};
+    return r;
+}
+#else
+LBNN_INLINE lbnn_int_root lbnn_int_sqrt(int32_t v)
+{
+    return lbnn_int_root_by_table(v);
+}
+#endif
 
 /* How far left variances below 2^30, of which the largest is given, move to have 29 or 30 bits; it is even. */
 LBNN_INLINE int32_t lbnn_int_lift(int32_t largest)
@@ -403,7 +490,7 @@ typedef struct {
     int32_t drop;
 } lbnn_int_narrowing;
 
-LBNN_KERNEL LBNN_SMALL lbnn_int_narrowing lbnn_int_narrowing_of(const lbnn_int_scale *from, lbnn_int_scale *to,
+LBNN_INNER LBNN_SMALL lbnn_int_narrowing lbnn_int_narrowing_of(const lbnn_int_scale *from, lbnn_int_scale *to,
                                                                int mean_bits, int sigma_bits, int activated)
 {
     const int32_t lift = lbnn_int_lift(from->widest);
@@ -416,16 +503,16 @@ LBNN_KERNEL LBNN_SMALL lbnn_int_narrowing lbnn_int_narrowing_of(const lbnn_int_s
 
 /* E' = m E + k sigma I1(z), sigma' = sigma sqrt(g(z)), z = |E| / sigma, by the tables of a leaky-ReLU. May work in
  * place. */
-LBNN_KERNEL LBNN_FAST void lbnn_int_activate(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
+LBNN_KERNEL LBNN_PIXEL void lbnn_int_activate(const int32_t *mean, const int32_t *var, const lbnn_int_scale *from,
                                              int32_t *out, int32_t *sigma, lbnn_int_scale *to, int n,
                                              int mean_bits, int sigma_bits, const uint16_t *table)
 {
     const lbnn_int_narrowing by = lbnn_int_narrowing_of(from, to, mean_bits, sigma_bits, 1);
-    const int32_t drop = lbnn_int_smaller(by.drop, 31), lift = by.lift, sigma_drop = 30 - sigma_bits;
-    const int32_t excess_drop = lbnn_int_smaller(lbnn_int_larger(17 - by.ahead + by.drop, 17), 31);
+    const int32_t drop = lbnn_int_shift(by.drop), lift = by.lift, sigma_drop = 30 - sigma_bits;
+    const int32_t excess_drop = lbnn_int_shift(lbnn_int_larger(17 - by.ahead + by.drop, 17));
     /* Means that are far below the sigmas drop bits before their distance is found. */
     const int32_t near = lbnn_int_smaller(2 + by.ahead, 31);
-    const int32_t coarse = lbnn_int_smaller(lbnn_int_larger(by.ahead - 29, 0), 31);
+    const int32_t coarse = lbnn_int_shift(by.ahead - 29);
     int i = 0;
     do {
         const int32_t m = mean[i], v = var[i];
@@ -458,7 +545,7 @@ LBNN_KERNEL LBNN_SMALL void lbnn_int_narrow(const int32_t *mean, const int32_t *
                                             int mean_bits, int sigma_bits)
 {
     const lbnn_int_narrowing by = lbnn_int_narrowing_of(from, to, mean_bits, sigma_bits, 0);
-    const int32_t drop = lbnn_int_smaller(by.drop, 31);
+    const int32_t drop = lbnn_int_shift(by.drop);
     for (int i = 0; i < n; i++) {
         const int32_t e = lbnn_int_dropped(mean[i], drop), v = var[i];
         int32_t s = 0;
@@ -525,17 +612,9 @@ LBNN_KERNEL LBNN_SMALL uint32_t lbnn_int_float_of(int32_t x, int32_t exponent, i
     if (field >= 255) {
         return sign | LBNN_INT_INFINITE;
     }
-    int32_t drop = length - 24;
-    if (drop < 0) {
-        size <<= -drop;
-        drop = 0;
-    }
-    drop = lbnn_int_smaller(drop + lbnn_int_smaller(field < 1 ? 1 - field : 0, 31), 31);
-    if (upwards) {
-        size = lbnn_int_up(size, drop);
-    } else if (drop) {
-        size = lbnn_int_near(size, drop);
-    }
+    /* Of 31 bits 24 remain, and fewer where the exponent is that of the smallest; one more is dropped by the rounding. */
+    const int32_t drop = lbnn_int_shift(lbnn_int_larger(7 - field, 6));
+    size = ((((size << (31 - length)) - upwards) >> drop) + 1 + upwards) >> 1;
     const uint32_t whole = LBNN_AS(uint32_t, field > 1 ? field - 1 : 0) * 0x800000u + LBNN_AS(uint32_t, size);
     return sign | (whole < LBNN_INT_INFINITE ? whole : LBNN_INT_INFINITE);
 }
@@ -609,7 +688,7 @@ LBNN_INLINE int32_t lbnn_int_means(const float *x, const int32_t *q, int32_t exp
     for (int i = 0; i < n; i++) {
         const uint32_t pattern = lbnn_int_pattern(x, q, exponent, 0, i);
         const lbnn_int_float f = lbnn_int_unpack(pattern);
-        const int32_t drop = lbnn_int_smaller(24 - mean_bits + lbnn_int_larger(top - f.field, 0), 31);
+        const int32_t drop = lbnn_int_apart(24 - mean_bits + top, f.field);
         const int32_t e = lbnn_int_smaller(lbnn_int_near(f.mantissa, drop), limit);
         lbnn_int_set(mean, i, pattern >> 31 ? -e : e);
     }
@@ -757,14 +836,15 @@ LBNN_KERNEL LBNN_SMALL lbnn_status lbnn_int_emit(const int32_t *mean, const int3
     lbnn_status status = LBNN_OK;
     for (int i = 0; i < n; i++) {
         const int32_t unit = units ? units[i] : 0;
-        const uint32_t m = lbnn_int_float_of(mean[i], from->mean + unit, 0);
+        uint32_t m = lbnn_int_float_of(mean[i], from->mean + unit, 0);
         uint32_t v = lbnn_int_float_of(var[i], from->var + 2 * unit, 1);
         if ((m & 0x7fffffffu) == LBNN_INT_INFINITE || v == LBNN_INT_INFINITE) {
-            v = LBNN_INT_INFINITE;
+            m = lbnn_int_finite(m);
+            v = LBNN_INT_INFINITE - 1u;
             status = LBNN_SATURATED;
         }
-        out[i] = lbnn_bits_float(lbnn_int_finite(m));
-        out_var[i] = lbnn_bits_float(lbnn_int_finite(v));
+        out[i] = lbnn_bits_float(m);
+        out_var[i] = lbnn_bits_float(v);
     }
     return status;
 }

@@ -55,28 +55,15 @@ typedef struct {
     int each;  /* whether a row has its own sum for the variances of weights */
 } lbnn_int_given;
 
-/* p = c sqrt(E^2 + V) of every element, in 16 bits; the exponent is that of ((u p) >> 8)^2. */
+/* p = c sqrt(E^2 + V) of every element of a map. */
 LBNN_KERNEL LBNN_SMALL void lbnn_int_roots_map(const lbnn_int_layer *layer, const lbnn_int_conv_shape *shape,
                                                const int32_t *mean, const int32_t *sigma, const lbnn_int_scale *from,
                                                int32_t *roots, lbnn_int_spread *spread)
 {
     const int n = shape->channels * shape->height * shape->width;
-    const lbnn_int_totals by = lbnn_int_totals_of(from);
-    int32_t most = 0;
-    for (int i = 0; i < n; i++) {
-        most |= lbnn_int_total(&by, mean, sigma, i);
-    }
-    const int32_t lift = lbnn_int_lift(most);
-    for (int i = 0, channel = 0; i < n; i++) {
-        lbnn_int_set(roots, i, lbnn_int_root_of(layer, lbnn_int_total(&by, mean, sigma, i), lift, channel));
-        channel = channel + 1 < shape->channels ? channel + 1 : 0;
-    }
-    if (n & 1) {
-        lbnn_int_set(roots, n, 0);
-    }
+    spread->exponent = lbnn_int_roots_of(layer, mean, sigma, from, roots, n, shape->channels);
     spread->sums = roots;
     spread->shared = 0;
-    spread->exponent = most ? lbnn_int_root_exponent(layer, by.top, lift) : LBNN_INT_NONE;
 }
 
 LBNN_INLINE int lbnn_int_down(const lbnn_int_conv_shape *shape)
@@ -107,6 +94,14 @@ LBNN_INLINE lbnn_int_span lbnn_int_span_at(int at, int size, int step, int place
     }
     return span;
 }
+
+/* Whether windows of an even number of channels are copied in words: the code for halves of words would do for all, and
+ * that of models with free variances is long enough. */
+#if defined(__ARM_ARCH_6M__) && defined(LBNN_INT_NO_WORDS)
+#define LBNN_INT_WORDS 0
+#else
+#define LBNN_INT_WORDS 1
+#endif
 
 /* A word; a prover that sees bytes apart is shown those. */
 LBNN_INLINE void lbnn_int_move(int32_t *to, const int32_t *from)
@@ -185,7 +180,7 @@ LBNN_KERNEL LBNN_FAST void lbnn_int_window(const lbnn_int_conv_shape *shape, con
                                            const lbnn_int_span *columns, const int32_t *map, int first, int whole,
                                            int32_t *window)
 {
-    if (whole) {
+    if (LBNN_INT_WORDS && whole) {
         lbnn_int_window_of(shape, rows, columns, map, first, 1, window);
     } else {
         lbnn_int_window_of(shape, rows, columns, map, first, 0, window);
@@ -220,7 +215,7 @@ LBNN_INLINE void lbnn_int_conv_group(const lbnn_int_layer *layer, const lbnn_int
         lbnn_int_window(shape, rows, columns, given->roots, first, given->whole, given->window);
         lbnn_int_free_sums(layer->free + 2 * whole * from, outputs, whole, ahead >> 1, given->window, words,
                            spread + from);
-    } else if (given->shares) {
+    } else if (LBNN_INT_HAS_FACTORS && given->shares) {
         const uint16_t *const beta = layer->columns + 2 * whole * group + ahead;
         const int32_t shared = lbnn_int_shared_sum(layer, &given->by, given->window, sigma, beta, words);
         spread[given->each * from] = shared;
@@ -260,14 +255,14 @@ LBNN_INLINE lbnn_int_given lbnn_int_given_of(const lbnn_int_layer *layer, const 
                                              lbnn_int_spread *spread)
 {
     lbnn_int_given given = {mean, from->var == LBNN_INT_NONE ? 0 : sigma, 0, 0, 0, 0, lbnn_int_squares_of(from),
-                            !((shape->channels | shape->inputs) & 1), 0};
+                            LBNN_INT_WORDS && !((shape->channels | shape->inputs) & 1), 0};
     if (LBNN_INT_HAS_FREE && layer->free) {
         given.roots = spread->exponent == LBNN_INT_NONE ? 0 : spread->sums;
-    } else if (layer->spread_exponent != LBNN_INT_NONE && given.by.top != LBNN_INT_NONE) {
+    } else if (LBNN_INT_HAS_FACTORS && layer->spread_exponent != LBNN_INT_NONE && given.by.top != LBNN_INT_NONE) {
         given.shares = 1;
         spread->exponent = 2 * (given.by.top + layer->column_exponent + 1);
     }
-    given.each = (LBNN_INT_HAS_FREE && given.roots) || (LBNN_INT_HAS_GROUPS && shape->groups > 1);
+    given.each = !LBNN_INT_HAS_FACTORS || (LBNN_INT_HAS_FREE && given.roots) || (LBNN_INT_HAS_GROUPS && shape->groups > 1);
     return given;
 }
 

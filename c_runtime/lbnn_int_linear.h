@@ -31,6 +31,17 @@
     && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && !defined(LBNN_NO_SIMD)
 #define LBNN_INT_THUMB1 1
 #endif
+#if defined(LBNN_INT_THUMB1) && defined(LBNN_INT_NO_MAPS) && defined(LBNN_INT_NO_PAIRS)
+#define LBNN_INT_BY_ROW 1 /* one row after the other: slower than pairs, and half of their code */
+#define LBNN_INT_ROWS LBNN_SMALL
+#else
+#define LBNN_INT_ROWS LBNN_FAST
+#endif
+#if defined(LBNN_INT_THUMB1)
+#define LBNN_INT_HOLD(x) (void)(x)
+#else
+#define LBNN_INT_HOLD(x) LBNN_HOLD(x) /* or gcc counts pairs of rows and computes anew what stands behind the last */
+#endif
 
 /* A layer. Numbers of a row are 7 words: m, m^2, a, c; shifts of m, a and c in 5 bits each, then the sign of m; then b,
  * the lower half first, whose 8 lowest bits are its shift. */
@@ -42,8 +53,8 @@ typedef struct {
     const uint16_t *rows;
     int32_t in_len;
     int32_t out_len;
-    int32_t free_bits;
-    int32_t column_exponent;
+    uint16_t free_bits;
+    int16_t column_exponent;
     int32_t scale_exponent;
     int32_t spread_exponent;
     int32_t bias_exponent;
@@ -106,24 +117,24 @@ LBNN_INLINE lbnn_int_row lbnn_int_row_of(const uint16_t *row, const lbnn_int_mov
     r.m = row[0];
     r.square = row[1];
     r.a = row[2];
-    r.by_mean = lbnn_int_smaller(km + d->mean, 31);
-    r.by_spread = lbnn_int_smaller(2 * km + d->spread, 31);
-    r.by_shared = lbnn_int_smaller(((shifts >> 5) & 31) + d->shared, 31);
-    r.bias = ((bias >> 2) >> (bias & 31)) >> d->bias;
-    r.noise = (((LBNN_AS(int32_t, row[3]) << 12) >> ((shifts >> 10) & 31)) >> d->noise) + d->some;
+    r.by_mean = lbnn_int_by(km + d->mean);
+    r.by_spread = lbnn_int_by(2 * km + d->spread);
+    r.by_shared = lbnn_int_by(((shifts >> 5) & 31) + d->shared);
+    r.bias = lbnn_int_far(bias >> 2, lbnn_int_by((bias & 31) + d->bias));
+    r.noise = lbnn_int_far(LBNN_AS(int32_t, row[3]) << 12, lbnn_int_by(((shifts >> 10) & 31) + d->noise)) + d->some;
     return r;
 }
 
 LBNN_INLINE int32_t lbnn_int_row_mean(const lbnn_int_row *row, int32_t sum)
 {
-    return (lbnn_int_scaled(sum, row->m) >> row->by_mean) + row->bias;
+    return lbnn_int_far(lbnn_int_scaled(sum, row->m), row->by_mean) + row->bias;
 }
 
 /* Each part is rounded down, and `noise` has one more. */
 LBNN_INLINE int32_t lbnn_int_row_var(const lbnn_int_row *row, int32_t spread, int32_t shared)
 {
-    return (lbnn_int_share(spread, row->square) >> row->by_spread) + (lbnn_int_share(shared, row->a) >> row->by_shared)
-         + row->noise;
+    return lbnn_int_far(lbnn_int_share(spread, row->square), row->by_spread)
+         + lbnn_int_far(lbnn_int_share(shared, row->a), row->by_shared) + row->noise;
 }
 
 /* What the variances of the weights come to: B for all rows, or sums; their exponent is LBNN_INT_NONE where that is
@@ -134,6 +145,15 @@ typedef struct {
     int32_t exponent;
     int each; /* whether a row has its own sum */
 } lbnn_int_spread;
+
+/* The same, where all layers of the model are so. */
+LBNN_INLINE int lbnn_int_each(const lbnn_int_spread *spread)
+{
+    if (!LBNN_INT_HAS_FACTORS) {
+        return 1;
+    }
+    return LBNN_INT_HAS_FREE + LBNN_INT_HAS_GROUPS > 0 ? spread->each : 0;
+}
 
 /* Weights that are known. */
 LBNN_KERNEL LBNN_FAST void lbnn_int_no_spread(lbnn_int_spread *spread)
@@ -226,15 +246,48 @@ LBNN_KERNEL LBNN_SMALL void lbnn_int_shared(const lbnn_int_layer *layer, const i
     spread->each = 0;
 }
 
-/* 1 + sum(((u p + 128) >> 8)^2) of the last of an odd number of rows. */
-LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_free_row(const uint8_t *u, const int32_t *p, int words)
+/* 1 + sum(((u p + 128) >> 8)^2) of a row: of the last of an odd number, `step` being 1, or of one of a pair. */
+#if defined(LBNN_INT_BY_ROW)
+LBNN_KERNEL LBNN_FAST int32_t lbnn_int_free_row(const uint8_t *u, int step, const int32_t *p, int words)
+{
+    int32_t sum = 1, i = -4 * words, at = 0, t, x;
+    __asm__(".syntax unified\n1:\n\t"
+            "ldrb %[x], [%[u], %[at]]\n\t"
+            "ldrsh %[t], [%[p], %[i]]\n\t"
+            "muls %[x], %[t], %[x]\n\t"
+            "adds %[x], #128\n\t"
+            "asrs %[x], %[x], #8\n\t"
+            "muls %[x], %[x], %[x]\n\t"
+            "adds %[sum], %[sum], %[x]\n\t"
+            "add %[at], %[step]\n\t"
+            "adds %[i], #2\n\t"
+            "bne 1b"
+            : [i] "+l"(i), [at] "+l"(at), [sum] "+l"(sum), [t] "=&l"(t), [x] "=&l"(x)
+            : [u] "l"(u), [step] "h"(step), [p] "l"(p + words)
+            : "cc", "memory");
+    return sum;
+}
+#else
+LBNN_KERNEL LBNN_SMALL int32_t lbnn_int_free_row(const uint8_t *u, int step, const int32_t *p, int words)
 {
     int32_t sum = 1;
-    for (int i = 0; i < 2 * words; i++) {
-        const int32_t t = (u[i] * lbnn_int_at(p, i) + 128) >> 8;
+    for (int i = 0, at = 0; i < 2 * words; i++, at += step) {
+        const int32_t t = (u[at] * lbnn_int_at(p, i) + 128) >> 8;
         sum += t * t;
     }
     return sum;
+}
+#endif
+
+/* Row n of `rows`, of `whole` words each: how far apart its weights stand, and where the first is. */
+LBNN_INLINE int lbnn_int_step_of(int n, int rows)
+{
+    return (n | 1) < rows ? 2 : 1;
+}
+
+LBNN_INLINE int lbnn_int_start_of(int n, int whole)
+{
+    return 2 * whole * (n & ~1) + (n & 1);
 }
 
 /* The same of a pair of rows. */
@@ -324,27 +377,36 @@ LBNN_INLINE void lbnn_int_free_pair(const uint8_t *u, const int32_t *p, int word
 
 /* The same of `rows` rows, whose sigmas stand as weights of 8 bits do; `words` words of two inputs meet them,
  * from word `first` on, of which a row has `whole`. */
-LBNN_KERNEL LBNN_FAST void lbnn_int_free_sums(const uint8_t *u, int rows, int whole, int first, const int32_t *p,
+LBNN_KERNEL LBNN_INT_ROWS void lbnn_int_free_sums(const uint8_t *u, int rows, int whole, int first, const int32_t *p,
                                               int words, int32_t *sums)
 {
+#if defined(LBNN_INT_BY_ROW)
+    (void)first;
+    for (int n = 0; n < rows; n++) {
+        sums[n] = lbnn_int_free_row(u + lbnn_int_start_of(n, whole), lbnn_int_step_of(n, rows), p, words);
+    }
+#else
     int at = 4 * first; /* behind the last row no pointer would be one of the sigmas */
     for (; rows > 1; rows -= 2, sums += 2, at += 4 * whole) {
+        LBNN_INT_HOLD(at);
+        LBNN_INT_HOLD(sums);
         lbnn_int_free_pair(u + at, p, words, sums);
     }
     if (LBNN_INT_HAS_ODD_ROWS && rows) {
-        *sums = lbnn_int_free_row(u + (at - 2 * first), p, words);
+        *sums = lbnn_int_free_row(u + (at - 2 * first), 1, p, words);
     }
+#endif
 }
 
-/* c sqrt(total), to nearest but at least 1, with free_bits bits; `lift` is that of the largest of all totals. */
-LBNN_INLINE int32_t lbnn_int_root_of(const lbnn_int_layer *layer, int32_t total, int32_t lift, int column)
+/* c sqrt(total), to nearest but at least 1, with 30 - drop bits; `lift` is that of the largest of all totals. */
+LBNN_INLINE int32_t lbnn_int_root_of(int32_t total, int32_t lift, uint32_t factor, int32_t drop)
 {
     if (!total) {
         return 0;
     }
     const lbnn_int_root r = lbnn_int_sqrt(lbnn_int_lifted(total, lift));
-    const uint32_t product = LBNN_AS(uint32_t, r.sigma) * layer->columns[column];
-    return lbnn_int_larger((((LBNN_AS(int32_t, product) >> (30 - layer->free_bits)) >> r.half) + 1) >> 1, 1);
+    const uint32_t product = LBNN_AS(uint32_t, r.sigma) * factor;
+    return lbnn_int_larger((((LBNN_AS(int32_t, product) >> drop) >> r.half) + 1) >> 1, 1);
 }
 
 /* How E^2 and V meet at one exponent, which is even. */
@@ -360,7 +422,7 @@ LBNN_INLINE lbnn_int_totals lbnn_int_totals_of(const lbnn_int_scale *from)
     const int32_t square = 2 * from->mean + 2, var = 2 * from->var;
     lbnn_int_totals t;
     t.top = lbnn_int_larger(square, var);
-    t.by_square = lbnn_int_apart(t.top, square);
+    t.by_square = lbnn_int_by(2 + lbnn_int_apart(t.top, square));
     t.by_var = lbnn_int_apart(t.top, var);
     t.known = from->var == LBNN_INT_NONE;
     return t;
@@ -369,7 +431,7 @@ LBNN_INLINE lbnn_int_totals lbnn_int_totals_of(const lbnn_int_scale *from)
 LBNN_INLINE int32_t lbnn_int_total(const lbnn_int_totals *by, const int32_t *mean, const int32_t *sigma, int i)
 {
     const int32_t e = lbnn_int_at(mean, i), s = by->known ? 0 : lbnn_int_at(sigma, i);
-    return lbnn_int_up_twice(e * e, 2, by->by_square) + lbnn_int_up(s * s, by->by_var);
+    return lbnn_int_far(e * e - 1, by->by_square) + 1 + lbnn_int_up(s * s, by->by_var);
 }
 
 /* The exponent of ((u p) >> 8)^2. */
@@ -378,78 +440,124 @@ LBNN_INLINE int32_t lbnn_int_root_exponent(const lbnn_int_layer *layer, int32_t 
     return 2 * (((top - lift) >> 1) + layer->column_exponent + 15 - layer->free_bits) + 16;
 }
 
+/* p = c sqrt(E^2 + V) of n elements, in 16 bits, whose factors c repeat after `channels`; gives the exponent of
+ * ((u p) >> 8)^2. Without maps `roots` has room for a word an element, and E^2 + V stands there between the loops. */
+LBNN_INNER LBNN_SMALL int32_t lbnn_int_roots_of(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+                                               const lbnn_int_scale *from, int32_t *roots, int n, int channels)
+{
+    const lbnn_int_totals by = lbnn_int_totals_of(from);
+    int32_t most = 0;
+    int i = 0, channel = 0;
+    do {
+        const int32_t total = lbnn_int_total(&by, mean, sigma, i);
+        most |= total;
+        if (!LBNN_INT_HAS_MAPS) {
+            roots[i] = total;
+        }
+    } while (++i < n);
+    const int32_t lift = lbnn_int_lift(most), drop = 30 - layer->free_bits;
+    const uint16_t *const columns = layer->columns;
+    i = 0;
+    do {
+        const int32_t total = LBNN_INT_HAS_MAPS ? lbnn_int_total(&by, mean, sigma, i) : roots[i];
+        lbnn_int_set(roots, i, lbnn_int_root_of(total, lift, columns[LBNN_INT_HAS_MAPS ? channel : i], drop));
+        channel = channel + 1 < channels ? channel + 1 : 0;
+    } while (++i < n);
+    if (n & 1) {
+        lbnn_int_set(roots, n, 0);
+    }
+    return most ? lbnn_int_root_exponent(layer, by.top, lift) : LBNN_INT_NONE;
+}
+
 /* For each input p = c sqrt(E^2 + V), then the sums. `p` has room for a word an input, and for the outputs behind. */
 LBNN_KERNEL LBNN_SMALL void lbnn_int_moments(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
                                              const lbnn_int_scale *from, int32_t *p, lbnn_int_spread *spread)
 {
-    const lbnn_int_totals by = lbnn_int_totals_of(from);
     const int n = layer->in_len, words = (n + 1) >> 1;
-    int32_t most = 0;
-    for (int i = 0; i < n; i++) {
-        p[i] = lbnn_int_total(&by, mean, sigma, i);
-        most |= p[i];
-    }
-    const int32_t lift = lbnn_int_lift(most);
-    for (int i = 0; i < n; i++) {
-        lbnn_int_set(p, i, lbnn_int_root_of(layer, p[i], lift, i));
-    }
-    if (n & 1) {
-        lbnn_int_set(p, n, 0);
-    }
-    int32_t *const sums = p + n;
-    lbnn_int_free_sums(layer->free, layer->out_len, words, 0, p, words, sums);
-    spread->sums = sums;
-    spread->shared = 0;
-    spread->exponent = most ? lbnn_int_root_exponent(layer, by.top, lift) : LBNN_INT_NONE;
-    spread->each = 1;
+    const lbnn_int_spread own = {p + n, 0, lbnn_int_roots_of(layer, mean, sigma, from, p, n, n), 1};
+    lbnn_int_free_sums(layer->free, layer->out_len, words, 0, p, words, p + n);
+    *spread = own;
 }
 
 /* The results of `pixels` pixels of a layer, in place of their sums. */
-LBNN_KERNEL LBNN_FAST void lbnn_int_results(const lbnn_int_layer *layer, const lbnn_int_scale *from,
+LBNN_INNER LBNN_PIXEL void lbnn_int_results(const lbnn_int_layer *layer, const lbnn_int_scale *from,
                                             const lbnn_int_spread *spread, int32_t *out, int32_t *var,
                                             lbnn_int_scale *to, int bits, int pixels)
 {
     const int n = layer->out_len, all = n * pixels;
-    const int each = LBNN_INT_HAS_FREE + LBNN_INT_HAS_GROUPS > 0 ? spread->each : 0, next = each ? n : 1;
-    const int32_t *const shared = spread->sums ? spread->sums : &spread->shared;
+    const int each = lbnn_int_each(spread), next = each ? n : 1;
+    const int32_t *const shared = !LBNN_INT_HAS_FACTORS || spread->sums ? spread->sums : &spread->shared;
     const lbnn_int_moves moves = lbnn_int_meet(from->mean + layer->scale_exponent + 1, layer->bias_exponent,
                                                2 * (from->var + layer->scale_exponent + bits),
                                                spread->exponent + layer->spread_exponent,
                                                layer->noise_exponent, to);
+    const uint16_t *numbers = layer->rows;
     int32_t largest = 0, widest = 0;
-    for (int r = 0; r < n; r++) {
-        const lbnn_int_row row = lbnn_int_row_of(layer->rows + r * LBNN_INT_ROW, &moves);
-        for (int i = r, j = r * each; i < all; i += n, j += next) {
+    int r = 0;
+    do {
+        const lbnn_int_row row = lbnn_int_row_of(numbers, &moves);
+        int i = r, j = r * each;
+        numbers += LBNN_INT_ROW;
+        do {
             const int32_t e = lbnn_int_row_mean(&row, out[i]);
             const int32_t v = lbnn_int_row_var(&row, var[i], shared[j]);
             out[i] = e;
             var[i] = v;
             largest = lbnn_int_larger(largest, lbnn_int_size(e));
             widest |= v;
-        }
-    }
+            i += n;
+            j += next;
+        } while (LBNN_INT_HAS_MAPS && i < all);
+    } while (++r < n);
     to->largest = largest;
     to->widest = widest;
 }
 
 /* ---- means of 8 bits ----------------------------------------------------------------------------- */
 
-/* sum(e w) and, where the input has sigmas, 1 + sum(((s w) >> 8)^2) of the last of an odd number of rows. */
-LBNN_KERNEL LBNN_SMALL int32_t lbnn_int8_row(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
-                                             int32_t *out)
+/* sum(e w) and, where the input has sigmas, 1 + sum(((s w) >> 8)^2) of a row: of the last of an odd number, `step` being
+ * 1, or of one of a pair. */
+#if defined(LBNN_INT_BY_ROW)
+LBNN_KERNEL LBNN_FAST int32_t lbnn_int8_row(const int8_t *w, int step, const int32_t *mean, const int32_t *sigma,
+                                            int words, int32_t *out)
+{
+    int32_t sum = 0, spread = 1, i = -4 * words, at = 0, s, x;
+    const int32_t *const given = sigma ? sigma : mean; /* what it comes to then is not used */
+    __asm__(".syntax unified\n1:\n\t"
+            "ldrsb %[x], [%[w], %[at]]\n\t"
+            "ldrsh %[s], [%[sigma], %[i]]\n\t"
+            "muls %[s], %[x], %[s]\n\t"
+            "asrs %[s], %[s], #8\n\t"
+            "muls %[s], %[s], %[s]\n\t"
+            "add %[spread], %[s]\n\t"
+            "ldrsh %[s], [%[mean], %[i]]\n\t"
+            "muls %[s], %[x], %[s]\n\t"
+            "add %[sum], %[s]\n\t"
+            "add %[at], %[step]\n\t"
+            "adds %[i], #2\n\t"
+            "bne 1b"
+            : [i] "+l"(i), [at] "+l"(at), [sum] "+h"(sum), [spread] "+h"(spread), [s] "=&l"(s), [x] "=&l"(x)
+            : [w] "l"(w), [step] "h"(step), [mean] "l"(mean + words), [sigma] "l"(given + words)
+            : "cc", "memory");
+    *out = sum;
+    return sigma ? spread : 0;
+}
+#else
+LBNN_KERNEL LBNN_SMALL int32_t lbnn_int8_row(const int8_t *w, int step, const int32_t *mean, const int32_t *sigma,
+                                             int words, int32_t *out)
 {
     int32_t sum = 0, spread = sigma ? 1 : 0;
-    for (int k = 0; k < words; k++) {
-        const int32_t first = *w++, second = *w++;
-        sum += lbnn_int_lower(mean + k) * first + lbnn_int_upper(mean + k) * second;
+    for (int i = 0, at = 0; i < 2 * words; i++, at += step) {
+        sum += lbnn_int_at(mean, i) * w[at];
         if (sigma) {
-            const int32_t s = (lbnn_int_lower(sigma + k) * first) >> 8, t = (lbnn_int_upper(sigma + k) * second) >> 8;
-            spread += s * s + t * t;
+            const int32_t s = (lbnn_int_at(sigma, i) * w[at]) >> 8;
+            spread += s * s;
         }
     }
     *out = sum;
     return spread;
 }
+#endif
 
 /* The same of a pair of rows, of which four weights stand in a word. */
 #if defined(LBNN_INT_HELIUM)
@@ -522,7 +630,6 @@ LBNN_INLINE void lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int3
     "ldrsb %[s], [%[w]], #1\n\t"                                                                   \
     "mla %[even], %[x], %[e], %[even]\n\t"                                                         \
     "mla %[odd], %[s], %[e], %[odd]\n\t"
-#define LBNN_INT_MEANS LBNN_INT_MEAN LBNN_INT_MEAN
 #define LBNN_INT_MOMENT                                                                            \
     "ldrsh %[e], [%[mean]], #2\n\t"                                                                \
     "ldrsh %[s], [%[sigma]], #2\n\t"                                                               \
@@ -536,6 +643,11 @@ LBNN_INLINE void lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int3
     "asr %[t], %[t], #8\n\t"                                                                       \
     "mla %[even_spread], %[x], %[x], %[even_spread]\n\t"                                           \
     "mla %[odd_spread], %[t], %[t], %[odd_spread]\n\t"
+#if defined(LBNN_INT_NO_MAPS) && defined(LBNN_INT_NO_PAIRS)
+#define LBNN_INT_MEANS LBNN_INT_MEAN
+#else
+#define LBNN_INT_MEANS LBNN_INT_MEAN LBNN_INT_MEAN
+#endif
 #define LBNN_INT_MOMENTS LBNN_INT_MOMENT LBNN_INT_MOMENT
 #endif
 
@@ -656,12 +768,21 @@ LBNN_INLINE void lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int3
 
 /* sum(e w) and, where there are sigmas, 1 + sum(((s w) >> 8)^2) of `rows` rows; `words` words of two inputs meet the
  * weights from word `first` on, of which a row has `whole`. */
-LBNN_KERNEL LBNN_FAST void lbnn_int8_sums(const int8_t *w, int rows, int whole, int first, const int32_t *mean,
+LBNN_INNER LBNN_INT_ROWS void lbnn_int8_sums(const int8_t *w, int rows, int whole, int first, const int32_t *mean,
                                           const int32_t *sigma, int words, int32_t *sum, int32_t *square)
 {
+#if defined(LBNN_INT_BY_ROW)
+    (void)first;
+    for (int n = 0; n < rows; n++) {
+        square[n] = lbnn_int8_row(w + lbnn_int_start_of(n, whole), lbnn_int_step_of(n, rows), mean, sigma, words, sum + n);
+    }
+#else
     int at = 4 * first;
     if (!LBNN_INT_HAS_MAPS || sigma) {
         for (; rows > 1; rows -= 2, sum += 2, square += 2, at += 4 * whole) {
+            LBNN_INT_HOLD(at);
+            LBNN_INT_HOLD(sum);
+            LBNN_INT_HOLD(square);
             lbnn_int8_pair(w + at, mean, sigma, words, sum, square);
         }
     } else { /* a loop of its own: rows of a map's pixels are short */
@@ -670,11 +791,12 @@ LBNN_KERNEL LBNN_FAST void lbnn_int8_sums(const int8_t *w, int rows, int whole, 
         }
     }
     if (LBNN_INT_HAS_ODD_ROWS && rows) {
-        *square = lbnn_int8_row(w + (at - 2 * first), mean, sigma, words, sum);
+        *square = lbnn_int8_row(w + (at - 2 * first), 1, mean, sigma, words, sum);
     }
+#endif
 }
 
-LBNN_KERNEL LBNN_SMALL void lbnn_int8_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
+LBNN_KERNEL LBNN_INT_ROWS void lbnn_int8_linear(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *sigma,
                                              const lbnn_int_scale *from, const lbnn_int_spread *spread,
                                              int32_t *out, int32_t *var, lbnn_int_scale *to)
 {

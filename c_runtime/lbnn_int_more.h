@@ -3,12 +3,24 @@
  *     lbnn_int_affine(rows, exponents..., mean, var, from, out, out_var, to, n)     wide -> wide
  *     lbnn_int_add(a, a_sigma, a_scale, b, b_sigma, b_scale, mean, var, to, n)      narrow, narrow -> wide
  *     lbnn_int_join_scale(to, from), lbnn_int_join(...)                            narrow parts -> narrow
+ *     lbnn_int_known(from, sigma, to, words)                                        known, narrow -> narrow
  *     lbnn_int_variance_head(mean, var, from, out, out_var, to, n)                  wide -> wide
  */
 #ifndef LBNN_INT_MORE_H
 #define LBNN_INT_MORE_H
 
 #include "lbnn_int_linear.h"
+
+/* Sigmas of known values, whose means stay where they are: zeros in `words` words. */
+LBNN_KERNEL LBNN_SMALL void lbnn_int_known(const lbnn_int_scale *from, int32_t *sigma, lbnn_int_scale *to, int words)
+{
+    for (int i = 0; i < words; i++) {
+        LBNN_HOLD(sigma); /* or the loop becomes a call of memset */
+        sigma[i] = 0;
+    }
+    to->mean = from->mean;
+    to->var = LBNN_INT_NONE;
+}
 
 /* E' = s E + t, V' = s^2 V; the rows are those of a layer. May work in place. */
 LBNN_KERNEL LBNN_SMALL void lbnn_int_affine(const lbnn_int_layer *layer, const int32_t *mean, const int32_t *var,

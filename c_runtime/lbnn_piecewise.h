@@ -82,52 +82,21 @@ LBNN_INLINE lbnn_cell_sums lbnn_cell(lbnn_cell_end begin, lbnn_cell_end end, lbn
     return cell;
 }
 
-/* Whether a lane is set; whether all are; those of both masks; those of a alone. */
-#ifdef LBNN_SIMD
-LBNN_INLINE int lbnn_lanes_any(lbnn_mask mask)
-{
-    uint32_t some = 0;
-    for (int i = 0; i < LBNN_LANES; i++) {
-        some |= mask[i];
-    }
-    return some != 0;
-}
-
+/* Whether all lanes are set; those of both masks; those of a alone. */
 LBNN_INLINE int lbnn_lanes_every(lbnn_mask mask)
 {
-    return !lbnn_lanes_any(~mask);
+    return !lbnn_lanes_any(lbnn_lanes_not(mask));
 }
 
 LBNN_INLINE lbnn_mask lbnn_lanes_both(lbnn_mask a, lbnn_mask b)
 {
-    return a & b;
+    return LBNN_AS(lbnn_mask, a & b);
 }
 
 LBNN_INLINE lbnn_mask lbnn_lanes_without(lbnn_mask a, lbnn_mask b)
 {
-    return a & ~b;
+    return lbnn_lanes_both(a, lbnn_lanes_not(b));
 }
-#else
-LBNN_INLINE int lbnn_lanes_any(lbnn_mask mask)
-{
-    return mask;
-}
-
-LBNN_INLINE int lbnn_lanes_every(lbnn_mask mask)
-{
-    return mask;
-}
-
-LBNN_INLINE lbnn_mask lbnn_lanes_both(lbnn_mask a, lbnn_mask b)
-{
-    return a & b;
-}
-
-LBNN_INLINE lbnn_mask lbnn_lanes_without(lbnn_mask a, lbnn_mask b)
-{
-    return b ? 0 : a;
-}
-#endif
 
 /* E and V with sigma, and the piece that holds E; of a vector the first and the last piece that may hold any of it. */
 typedef struct {
@@ -167,9 +136,10 @@ LBNN_DEFAULT_KERNEL void lbnn_piecewise_cells(const lbnn_piecewise_input *in, co
         lbnn_cell_end begin = at_mean;
         lbnn_lanes height = zero; /* twice f - f(E) where a cell begins */
         for (; side.piece != side.outermost; side.piece += side.step) {
-            const lbnn_lanes apart = side.sign * (side.piece[side.kink] - in->x.mean);
+            const lbnn_lanes apart = side.sign * (LBNN_READ(side.piece[side.kink]) - in->x.mean);
             const lbnn_mask active = lbnn_lanes_less(zero, apart);
-            const float slope = side.sign * side.piece[1], gap = side.piece[LBNN_PIECE] - side.piece[0];
+            const float slope = side.sign * LBNN_READ(side.piece[1]);
+            const float gap = LBNN_READ(side.piece[LBNN_PIECE]) - LBNN_READ(side.piece[0]);
             const lbnn_lanes whole = lbnn_lanes_fill(gap), ahead = lbnn_lanes_select(active, apart, zero);
             const lbnn_lanes d = lbnn_lanes_select(lbnn_lanes_less(ahead, whole), ahead, whole);
             const lbnn_cell_end end = lbnn_cell_tail(ahead, sigma, lbnn_lanes_less(ahead, LBNN_TAIL_MAX * sigma), c);
@@ -182,7 +152,7 @@ LBNN_DEFAULT_KERNEL void lbnn_piecewise_cells(const lbnn_piecewise_input *in, co
             begin.i1 = lbnn_lanes_select(active, end.i1, begin.i1);
             begin.j2 = lbnn_lanes_select(active, end.j2, begin.j2);
         }
-        const float slope = side.sign * side.piece[1];
+        const float slope = side.sign * LBNN_READ(side.piece[1]);
         const lbnn_lanes rest = sigma * begin.i1; /* the last cell has no end */
         sums.first += slope * rest;
         sums.second += slope * (height * rest + slope * (in->x.var * begin.j2));
@@ -204,7 +174,8 @@ LBNN_INLINE lbnn_cell_sums lbnn_piecewise_kinks(const lbnn_piecewise_input *in, 
     lbnn_lanes before = zero, height = zero; /* twice f - f(E) at the kink */
     lbnn_cell_sums sums = {zero, zero};
     for (; piece != outermost; piece += step) {
-        const lbnn_lanes ahead = sign < 0.0f ? in->x.mean - piece[0] : piece[LBNN_PIECE] - in->x.mean;
+        const lbnn_lanes ahead =
+            sign < 0.0f ? in->x.mean - LBNN_READ(piece[0]) : LBNN_READ(piece[LBNN_PIECE]) - in->x.mean;
         const lbnn_mask inside = lbnn_lanes_less(ahead, most);
         if (!lbnn_lanes_worth(inside)) {
             break; /* further kinks are further away */
@@ -217,7 +188,8 @@ LBNN_INLINE lbnn_cell_sums lbnn_piecewise_kinks(const lbnn_piecewise_input *in, 
         const lbnn_lanes place = lbnn_lanes_select(counts, ahead, zero);
         const lbnn_lanes at = lbnn_tail_place(place, lbnn_lanes_select(counts, sigma, lbnn_lanes_fill(1.0f)));
         const lbnn_tail_moments tail = lbnn_tail(at, c);
-        const float slope = sign * piece[1], next = sign * piece[step + 1], bend = next - slope;
+        const float slope = sign * LBNN_READ(piece[1]), next = sign * LBNN_READ(piece[step + 1]);
+        const float bend = next - slope;
         const lbnn_lanes scale = (LBNN_TAIL_FACTOR * lbnn_lanes_select(counts, sigma, zero)) * tail.scale;
         const lbnn_lanes i1 = bend * (scale * tail.i1);
         height += (2.0f * slope) * (place - before);
@@ -232,7 +204,7 @@ LBNN_INLINE lbnn_cell_sums lbnn_piecewise_kinks(const lbnn_piecewise_input *in, 
 LBNN_INLINE lbnn_lanes lbnn_piece_line(lbnn_lanes x, const float *piece)
 {
     LBNN_ROUND_PRODUCTS
-    return piece[3] + piece[1] * (x - piece[2]);
+    return LBNN_READ(piece[3]) + LBNN_READ(piece[1]) * (x - LBNN_READ(piece[2]));
 }
 
 /* h = f - f(E); E[h] and E[h^2] by parts are integrals of f' and 2 h f' with the normal tail on each side of E, cell
@@ -248,22 +220,22 @@ LBNN_INLINE lbnn_moments lbnn_piecewise_of(lbnn_moments x, const float *pieces, 
     in.sigma = lbnn_lanes_sqrt(x.var);
     in.first = pieces;
     in.last = pieces;
-    lbnn_lanes line = lbnn_piece_line(x.mean, pieces), slope = lbnn_lanes_fill(pieces[1]);
+    lbnn_lanes line = lbnn_piece_line(x.mean, pieces), slope = lbnn_lanes_fill(LBNN_READ(pieces[1]));
     const float *piece = pieces;
     for (int rest = kinks; rest > 0; rest--) {
         piece += LBNN_PIECE;
-        const lbnn_mask reached = lbnn_lanes_less(lbnn_lanes_fill(piece[0]), x.mean);
+        const lbnn_mask reached = lbnn_lanes_less(lbnn_lanes_fill(LBNN_READ(piece[0])), x.mean);
         if (!lbnn_lanes_worth(reached)) {
             break;
         }
         line = lbnn_lanes_select(reached, lbnn_piece_line(x.mean, piece), line);
-        slope = lbnn_lanes_select(reached, lbnn_lanes_fill(piece[1]), slope);
+        slope = lbnn_lanes_select(reached, lbnn_lanes_fill(LBNN_READ(piece[1])), slope);
         in.last = piece;
     }
     if (LBNN_LANES == 1) {
         in.first = in.last;
     }
-    const lbnn_mask narrow = lbnn_lanes_less(lbnn_lanes_fill(end[1]), in.sigma);
+    const lbnn_mask narrow = lbnn_lanes_less(lbnn_lanes_fill(LBNN_READ(end[1])), in.sigma);
     lbnn_cell_sums sums = {lbnn_lanes_fill(0.0f), lbnn_lanes_fill(0.0f)};
     if (!lbnn_lanes_every(narrow)) {
         const lbnn_cell_sums right = lbnn_piecewise_kinks(&in, in.first, end - LBNN_PIECE, 1.0f, c);
@@ -290,10 +262,10 @@ LBNN_KERNEL void lbnn_piecewise_point(float *x, int n, const float *pieces, int 
     LBNN_ROUND_PRODUCTS
     for (int i = 0; i < n; i++) {
         const float *piece = pieces;
-        for (int k = 0; k < kinks && piece[LBNN_PIECE] < x[i]; k++) {
+        for (int k = 0; k < kinks && LBNN_READ(piece[LBNN_PIECE]) < x[i]; k++) {
             piece += LBNN_PIECE;
         }
-        x[i] = piece[3] + piece[1] * (x[i] - piece[2]);
+        x[i] = LBNN_READ(piece[3]) + LBNN_READ(piece[1]) * (x[i] - LBNN_READ(piece[2]));
     }
 }
 

@@ -26,8 +26,8 @@ LBNN_KERNEL void lbnn_affine(float *LBNN_RESTRICT mean, float *LBNN_RESTRICT var
 {
     LBNN_ROUND_PRODUCTS
     for (int c = 0; c < channels; c++) {
-        const float s = scale[c];
-        const float t = shift[c];
+        const float s = LBNN_READ(scale[c]);
+        const float t = LBNN_READ(shift[c]);
         const float s2 = s * s;
         for (int i = 0; i < plane; i++) {
             *mean = s * *mean + t;
@@ -47,7 +47,7 @@ LBNN_KERNEL void lbnn_affine_point(float *LBNN_RESTRICT x, const float *LBNN_RES
     LBNN_ROUND_PRODUCTS
     for (int c = 0; c < channels; c++) {
         for (int i = 0; i < plane; i++) {
-            *x = scale[c] * *x + shift[c];
+            *x = LBNN_READ(scale[c]) * *x + LBNN_READ(shift[c]);
             x++;
         }
     }
@@ -56,16 +56,33 @@ LBNN_KERNEL void lbnn_affine_point(float *LBNN_RESTRICT x, const float *LBNN_RES
 /* x' = a + b */
 LBNN_KERNEL void lbnn_add_points(const float *a, const float *b, float *out, int n)
 {
-    for (int i = 0; i < n; i++) {
-        out[i] = a[i] + b[i];
+    for (; LBNN_BY_FOUR && n > 3; n -= 4) {
+        out[0] = a[0] + b[0];
+        out[1] = a[1] + b[1];
+        out[2] = a[2] + b[2];
+        out[3] = a[3] + b[3];
+        a += 4;
+        b += 4;
+        out += 4;
+    }
+    for (; n > 0; n--) {
+        *out++ = *a++ + *b++;
     }
 }
 
 /* x' = x */
 LBNN_KERNEL void lbnn_copy(const float *in, float *out, int n)
 {
-    for (int i = 0; i < n; i++) {
-        out[i] = in[i];
+    for (; LBNN_BY_FOUR && n > 3; n -= 4) {
+        out[0] = in[0];
+        out[1] = in[1];
+        out[2] = in[2];
+        out[3] = in[3];
+        in += 4;
+        out += 4;
+    }
+    for (; n > 0; n--) {
+        *out++ = *in++;
     }
 }
 
@@ -153,27 +170,54 @@ LBNN_KERNEL void lbnn_variance_head_point(const float *in, float *out_mean, floa
 
 /* ---- checks: on the bits, because -ffast-math lets compilers assume that no NaN exists ---------- */
 
-/* 1 if no element is infinite or NaN: without its sign, a finite float is below 0x7f800000. */
+/* Without its sign, a finite float is below 0x7f800000; `limit` is that without the place of the sign, in a register. */
+LBNN_INLINE int lbnn_not_finite(float x, uint32_t limit)
+{
+    return (lbnn_float_bits(x) << 1) >= limit;
+}
+
+/* Nor negative; -0 is a variance. */
+LBNN_INLINE int lbnn_no_variance(float x)
+{
+    const uint32_t bits = lbnn_float_bits(x);
+    return bits >= 0x7f800000u && bits != 0x80000000u;
+}
+
+/* 1 if no element is infinite or NaN. */
 LBNN_KERNEL int lbnn_is_finite(const float *x, int n)
 {
-    uint32_t bad = 0;
-    for (int i = 0; i < n; i++) {
-        bad |= (lbnn_float_bits(x[i]) << 1) >= 0xff000000u;
+    uint32_t limit = 0xff000000u;
+    LBNN_HOLD(limit);
+    for (; LBNN_BY_FOUR && n > 3; n -= 4) {
+        if (lbnn_not_finite(x[0], limit) || lbnn_not_finite(x[1], limit) || lbnn_not_finite(x[2], limit)
+            || lbnn_not_finite(x[3], limit)) {
+            return 0;
+        }
+        x += 4;
     }
-    return !bad;
+    for (; n > 0; n--) {
+        if (lbnn_not_finite(*x++, limit)) {
+            return 0;
+        }
+    }
+    return 1;
 }
 
 /* 1 if every element is finite and not negative (-0 is allowed). */
 LBNN_KERNEL int lbnn_is_variance(const float *x, int n)
 {
-    uint32_t bad = 0;
-    for (int i = 0; i < n; i++) {
-        const uint32_t bits = lbnn_float_bits(x[i]);
-        if (bits >= 0x7f800000u && bits != 0x80000000u) {
-            bad = 1;
+    for (; LBNN_BY_FOUR && n > 3; n -= 4) {
+        if (lbnn_no_variance(x[0]) || lbnn_no_variance(x[1]) || lbnn_no_variance(x[2]) || lbnn_no_variance(x[3])) {
+            return 0;
+        }
+        x += 4;
+    }
+    for (; n > 0; n--) {
+        if (lbnn_no_variance(*x++)) {
+            return 0;
         }
     }
-    return !bad;
+    return 1;
 }
 
 /* The last step of a prediction: outputs are written only if all of them are right. */

@@ -1,7 +1,7 @@
 /* lbnn_pool.h: average pooling on moments and on points.
  *
  *     static const lbnn_pool_shape shape = {channels, in height, width, out height, width,
- *                                           kernel h, w, stride h, w, padding h, w, count_include_pad};
+ *                                           kernel h, w, stride h, w, padding h, w, count_include_pad, out_gap};
  *     lbnn_avg_pool(in_mean, in_var, out_mean, out_var, &shape)
  *     lbnn_avg_pool_point(in, out, &shape)
  *     lbnn_avg_pool_2x2(in_mean, in_var, out_mean, out_var, &shape)       kernel 2, stride 2, padding 0,
@@ -9,7 +9,8 @@
  *
  * Ceil mode needs no flag: it only makes out height and width larger. In place (out == in, the same
  * offset) is allowed when padding is 0: an output is written at or before the first element of its
- * own window, and no later window reads it.
+ * own window, and no later window reads it. With a gap between the planes of the output, those are rows of a
+ * larger map, and the input lies elsewhere.
  */
 #ifndef LBNN_POOL_H
 #define LBNN_POOL_H
@@ -24,6 +25,7 @@ typedef struct {
     int stride_height, stride_width;
     int padding_height, padding_width;
     int count_include_pad; /* 1: padded positions count in the divisor, as in PyTorch's default */
+    int out_gap;           /* floats from the end of an output plane to the next one: 0 if it holds all rows */
 } lbnn_pool_shape;
 
 /* A window along one axis: positions [first, last) of the input, `size` of them in the divisor. */
@@ -42,9 +44,16 @@ LBNN_INLINE lbnn_window lbnn_window_of(int out, int kernel, int stride, int padd
     return window;
 }
 
-/* The sum over a window, row after row, in parts of LBNN_FOLD elements. */
+/* The sum over a window, row after row, in parts of LBNN_FOLD elements. Whole rows stand behind each other: they are as
+ * one. */
 LBNN_INLINE float lbnn_window_sum(const float *in, int width, lbnn_window y, lbnn_window x)
 {
+    if (x.last - x.first == width) {
+        in += y.first * width;
+        x.last = (y.last - y.first) * width;
+        y.first = 0;
+        y.last = 1;
+    }
     float sum = 0.0f;
     float part = 0.0f;
     int rest = LBNN_FOLD;
@@ -70,7 +79,7 @@ LBNN_INLINE float lbnn_window_sum(const float *in, int width, lbnn_window y, lbn
  * Means and variances are one call each, so that the code is there once. */
 LBNN_DEFAULT_KERNEL void lbnn_pool_planes(const float *in, float *out, const lbnn_pool_shape *s, int squared)
 {
-    for (int c = 0; c < s->channels; c++) {
+    for (int c = s->channels;;) {
         for (int row = 0; row < s->out_height; row++) {
             const lbnn_window y = lbnn_window_of(row, s->kernel_height, s->stride_height, s->padding_height,
                                                  s->in_height, s->count_include_pad);
@@ -83,24 +92,30 @@ LBNN_DEFAULT_KERNEL void lbnn_pool_planes(const float *in, float *out, const lbn
                 *out++ = squared ? scale * scale * sum : scale * sum;
             }
         }
+        if (--c == 0) {
+            break;
+        }
         in += s->in_height * s->in_width;
+        out += s->out_gap;
     }
 }
 
 /* The same for windows of 2x2 that do not overlap. */
 LBNN_DEFAULT_KERNEL void lbnn_pool_planes_2x2(const float *in, float *out, const lbnn_pool_shape *s, float scale)
 {
-    for (int c = 0; c < s->channels; c++) {
+    for (int c = s->channels;;) {
         for (int row = 0; row < s->out_height; row++) {
             const float *upper = in + 2 * row * s->in_width;
             const float *lower = upper + s->in_width;
-            for (int column = 0; column < s->out_width; column++) {
+            for (const float *const end = out + s->out_width; out != end; upper += 2, lower += 2) {
                 *out++ = scale * (upper[0] + upper[1] + lower[0] + lower[1]);
-                upper += 2;
-                lower += 2;
             }
         }
+        if (--c == 0) {
+            break;
+        }
         in += s->in_height * s->in_width;
+        out += s->out_gap;
     }
 }
 

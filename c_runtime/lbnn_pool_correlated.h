@@ -33,7 +33,7 @@ LBNN_INLINE float lbnn_window_sigmas(const float *in, int width, lbnn_window y, 
 /* V' = (sum(sigma) / n)^2, n the divisor of that window */
 LBNN_DEFAULT_KERNEL void lbnn_pool_sigmas(const float *in, float *out, const lbnn_pool_shape *s)
 {
-    for (int c = 0; c < s->channels; c++) {
+    for (int c = s->channels;;) {
         for (int row = 0; row < s->out_height; row++) {
             const lbnn_window y = lbnn_window_of(row, s->kernel_height, s->stride_height, s->padding_height,
                                                  s->in_height, s->count_include_pad);
@@ -45,7 +45,11 @@ LBNN_DEFAULT_KERNEL void lbnn_pool_sigmas(const float *in, float *out, const lbn
                 *out++ = sigma * sigma;
             }
         }
+        if (--c == 0) {
+            break;
+        }
         in += s->in_height * s->in_width;
+        out += s->out_gap;
     }
 }
 

@@ -36,7 +36,7 @@ LBNN_INLINE void lbnn_rank1_add(float shared, const float *row, float *var, int 
 {
     LBNN_ROUND_PRODUCTS
     for (int i = 0; LBNN_VARIANCE && i < n; i++) {
-        var[i] += row[i] * shared;
+        var[i] += LBNN_READ(row[i]) * shared;
     }
 }
 

@@ -141,7 +141,7 @@ typedef struct {
 /* The points and weights of the Gauss-Hermite rule, from the middle outwards; the middle has no weight in a difference
  * from it. */
 #define LBNN_SMOOTH_NODES 11
-static const float lbnn_smooth_z[LBNN_SMOOTH_NODES] LBNN_UNUSED = {
+static const float lbnn_smooth_z[LBNN_SMOOTH_NODES] LBNN_UNUSED LBNN_FLASH = {
     0.0f,
     0.928868997f, -0.928868997f,
     1.87603502f, -1.87603502f,
@@ -149,7 +149,7 @@ static const float lbnn_smooth_z[LBNN_SMOOTH_NODES] LBNN_UNUSED = {
     3.93616661f, -3.93616661f,
     5.18800122f, -5.18800122f,
 };
-static const float lbnn_smooth_w[LBNN_SMOOTH_NODES] LBNN_UNUSED = {
+static const float lbnn_smooth_w[LBNN_SMOOTH_NODES] LBNN_UNUSED LBNN_FLASH = {
     0.0f,
     0.2422403f, 0.2422403f,
     0.0661387461f, 0.0661387461f,
@@ -197,9 +197,9 @@ LBNN_INLINE lbnn_smooth_moments lbnn_smooth_narrow(lbnn_lanes mean, lbnn_lanes v
     lbnn_lanes rise = lbnn_lanes_fill(0.0f);
     lbnn_lanes slopes[LBNN_SMOOTH_NODES];
     for (int i = 0; i < LBNN_SMOOTH_NODES; i++) {
-        const lbnn_curve here = lbnn_smooth_curve(mean + lbnn_smooth_z[i] * sigma, function, c);
+        const lbnn_curve here = lbnn_smooth_curve(mean + LBNN_READ(lbnn_smooth_z[i]) * sigma, function, c);
         centre = i == 0 ? here.value : centre;
-        rise = rise + lbnn_smooth_w[i] * (here.value - centre);
+        rise = rise + LBNN_READ(lbnn_smooth_w[i]) * (here.value - centre);
         slopes[i] = here.slope;
     }
     lbnn_smooth_moments out;
@@ -217,9 +217,9 @@ typedef struct {
 LBNN_INLINE lbnn_lanes lbnn_smooth_seen(const float *row, lbnn_mask left)
 {
 #ifdef LBNN_SIMD
-    return lbnn_lanes_select(left, lbnn_lanes_fill(row[0]), lbnn_lanes_fill(row[2]));
+    return lbnn_lanes_select(left, lbnn_lanes_fill(LBNN_READ(row[0])), lbnn_lanes_fill(LBNN_READ(row[2])));
 #else
-    return row[left ? 0 : 2];
+    return LBNN_READ(row[left ? 0 : 2]);
 #endif
 }
 
@@ -229,14 +229,14 @@ LBNN_INLINE lbnn_smooth_rest lbnn_smooth_points(lbnn_lanes away, lbnn_lanes sigm
     LBNN_ROUND_PRODUCTS
     lbnn_smooth_rest rest = {lbnn_lanes_fill(0.0f), lbnn_lanes_fill(0.0f), lbnn_lanes_fill(0.0f)};
     const lbnn_lanes inverse = lbnn_lanes_fill(0.84932180f) / sigma; /* e^(-t^2 / 2) = 2^-(0.849 t)^2 */
-    const lbnn_lanes share = 0.46971864f * table[LBNN_SMOOTH_STEP] * inverse;
+    const lbnn_lanes share = 0.46971864f * LBNN_READ(table[LBNN_SMOOTH_STEP]) * inverse;
     const float *row = table + LBNN_SMOOTH_ROWS;
-    float y = table[LBNN_SMOOTH_FIRST];
+    float y = LBNN_READ(table[LBNN_SMOOTH_FIRST]);
     for (int i = 0; i < LBNN_SMOOTH_POINTS; i++, row += 4) {
         const lbnn_lanes t = (away + y) * inverse;
         const lbnn_lanes power = t * t;
         const lbnn_mask inside = lbnn_lanes_less(power, lbnn_lanes_fill(115.0f));
-        y += table[LBNN_SMOOTH_STEP];
+        y += LBNN_READ(table[LBNN_SMOOTH_STEP]);
         if (lbnn_lanes_worth(inside)) {
             const lbnn_lanes zero = lbnn_lanes_fill(0.0f);
             const lbnn_lanes density = lbnn_exp2(lbnn_lanes_at_most(power, 115.0f));
@@ -257,14 +257,15 @@ LBNN_INLINE lbnn_smooth_rest lbnn_smooth_beyond(lbnn_lanes away, lbnn_lanes sigm
 {
     LBNN_ROUND_PRODUCTS
     const lbnn_lanes zero = lbnn_lanes_fill(0.0f);
-    const lbnn_lanes d = (away + table[LBNN_SMOOTH_END]) / sigma;
+    const lbnn_lanes d = (away + LBNN_READ(table[LBNN_SMOOTH_END])) / sigma;
     const lbnn_mask inside = lbnn_lanes_less(d, lbnn_lanes_fill(LBNN_SMOOTH_FAR));
     const lbnn_lanes within = lbnn_lanes_at_least(lbnn_lanes_at_most(d, LBNN_SMOOTH_FAR), 0.0f);
     const lbnn_tail_moments tail = lbnn_tail(within, c);
     const lbnn_lanes scale = lbnn_lanes_select(inside, lbnn_lanes_fill(LBNN_TAIL_FACTOR), zero) * tail.scale;
     const lbnn_lanes q = scale * tail.q;
     const lbnn_lanes i1 = scale * tail.i1;
-    const float added = table[LBNN_SMOOTH_STEP] * table[LBNN_SMOOTH_STEP] * 0.041666667f;
+    const float step = LBNN_READ(table[LBNN_SMOOTH_STEP]);
+    const float added = step * step * 0.041666667f;
     const lbnn_lanes bump = added * (i1 + within * q) / sigma;
     const lbnn_lanes t0 = q - bump * within / sigma;
     const lbnn_lanes t1 = sigma * i1 + bump;
@@ -285,8 +286,8 @@ LBNN_INLINE lbnn_smooth_moments lbnn_smooth_wide(lbnn_lanes mean, lbnn_lanes var
     const lbnn_mask left = lbnn_lanes_less(mean, lbnn_lanes_fill(0.0f));
     lbnn_lanes side[4];
     for (int i = 0; i < 4; i++) {
-        side[i] = lbnn_lanes_select(left, lbnn_lanes_fill(table[LBNN_SMOOTH_SIDES + i]),
-                                    lbnn_lanes_fill(table[LBNN_SMOOTH_SIDES + 4 + i]));
+        side[i] = lbnn_lanes_select(left, lbnn_lanes_fill(LBNN_READ(table[LBNN_SMOOTH_SIDES + i])),
+                                    lbnn_lanes_fill(LBNN_READ(table[LBNN_SMOOTH_SIDES + 4 + i])));
     }
     const lbnn_smooth_rest points = lbnn_smooth_points(away, sigma, left, table);
     const lbnn_smooth_rest beyond = lbnn_smooth_beyond(away, sigma, side[2], side[3], table, c);
@@ -306,9 +307,9 @@ LBNN_INLINE lbnn_smooth_moments lbnn_smooth_of(lbnn_smooth_moments in, const flo
     LBNN_ROUND_PRODUCTS
     const lbnn_lanes zero = lbnn_lanes_fill(0.0f);
     const lbnn_lanes one = lbnn_lanes_fill(1.0f);
-    const lbnn_lanes over = lbnn_lanes_abs(in.mean) - table[LBNN_SMOOTH_NEAR];
-    const lbnn_lanes limit = table[LBNN_SMOOTH_LIMIT]
-                             + table[LBNN_SMOOTH_GROWTH] * lbnn_lanes_select(lbnn_lanes_less(zero, over), over, zero);
+    const lbnn_lanes over = lbnn_lanes_abs(in.mean) - LBNN_READ(table[LBNN_SMOOTH_NEAR]);
+    const lbnn_lanes beyond = lbnn_lanes_select(lbnn_lanes_less(zero, over), over, zero);
+    const lbnn_lanes limit = LBNN_READ(table[LBNN_SMOOTH_LIMIT]) + LBNN_READ(table[LBNN_SMOOTH_GROWTH]) * beyond;
     const lbnn_lanes ratio = in.var / limit;
     const lbnn_mask narrow = lbnn_lanes_less(ratio, lbnn_lanes_fill(LBNN_SMOOTH_MIXED));
     const lbnn_mask wide = lbnn_lanes_less(one, ratio);

@@ -91,7 +91,7 @@ LBNN_INLINE int lbnn_fold(int kind)
 }
 
 /* What the first part of a sum begins with, the row of the bias, or another part: a row of zeros. */
-LBNN_UNUSED static const lbnn_weight lbnn_zeros[2 * LBNN_PACK] = {0};
+LBNN_UNUSED static const lbnn_weight lbnn_zeros[2 * LBNN_PACK] LBNN_FLASH = {0};
 
 LBNN_INLINE const lbnn_weight *lbnn_sums_start(int kind, const lbnn_weight *bias, int more)
 {
@@ -117,6 +117,16 @@ LBNN_INLINE lbnn_input lbnn_input_load(int kind, const float *mean, const float 
     x.e = mean[at];
     x.v = lbnn_is_random(kind) ? var[at] : 0.0f;
     x.s = lbnn_is_random(kind) ? x.v + x.e * x.e : x.e * x.e;
+    return x;
+}
+
+/* The input at an edge: outside there is a known zero. */
+LBNN_INLINE lbnn_input lbnn_input_edge(int kind, const float *mean, const float *var, int at, int inside)
+{
+    lbnn_input x = {0.0f, 0.0f, 0.0f};
+    if (inside) {
+        x = lbnn_input_load(kind, mean, var, at);
+    }
     return x;
 }
 
@@ -188,18 +198,17 @@ LBNN_INLINE lbnn_sums lbnn_sums_bias(const lbnn_weight *row, int width)
 
 LBNN_INLINE lbnn_sums lbnn_sums_add(lbnn_sums sums, int kind, lbnn_input x, const lbnn_weight *row, int width)
 {
-    LBNN_ROUND_PRODUCTS
     const lbnn_lanes w = lbnn_means_load(row);
     if (lbnn_is_squares(kind)) {
-        sums.var += x.s * w;
+        sums.var = lbnn_lanes_add_times(sums.var, w, x.s);
         return sums;
     }
-    sums.mean += x.e * w;
+    sums.mean = lbnn_lanes_add_times(sums.mean, w, x.e);
     if (lbnn_is_random(kind)) {
-        sums.var += x.v * (w * w);
+        sums.var = lbnn_lanes_add_times(sums.var, w * w, x.v);
     }
     if (lbnn_is_full(kind)) {
-        sums.var += x.s * lbnn_vars_load(row + LBNN_VARS(width));
+        sums.var = lbnn_lanes_add_times(sums.var, lbnn_vars_load(row + LBNN_VARS(width)), x.s);
     }
     return sums;
 }

@@ -42,7 +42,7 @@ LBNN_INLINE lbnn_tabulated_cell lbnn_tabulated_find(lbnn_lanes place, const floa
     for (int i = 0; i < LBNN_LANES; i++) {
         const float *cell = table + LBNN_TABULATED_CELLS + 4 * LBNN_AS(int, at[i]);
         for (int k = 0; k < 4; k++) {
-            part[k][i] = cell[k];
+            part[k][i] = LBNN_READ(cell[k]);
         }
     }
     lbnn_tabulated_cell found;
@@ -73,10 +73,11 @@ LBNN_INLINE lbnn_tabulated_here lbnn_tabulated_at(lbnn_lanes x, const float *tab
     const lbnn_lanes zero = lbnn_lanes_fill(0.0f);
     const lbnn_lanes end = lbnn_lanes_fill(LBNN_AS(float, cells));
     lbnn_tabulated_here here;
-    here.place = (x - table[LBNN_TABULATED_START]) * table[LBNN_TABULATED_INVERSE];
+    here.place = (x - LBNN_READ(table[LBNN_TABULATED_START])) * LBNN_READ(table[LBNN_TABULATED_INVERSE]);
     const lbnn_tabulated_cell cell = lbnn_tabulated_find(here.place, table, cells);
     here.row = cell.row;
-    here.t = (x - (cell.row * table[LBNN_TABULATED_STEP] + table[LBNN_TABULATED_START])) * table[LBNN_TABULATED_INVERSE];
+    const lbnn_lanes begin = cell.row * LBNN_READ(table[LBNN_TABULATED_STEP]) + LBNN_READ(table[LBNN_TABULATED_START]);
+    here.t = (x - begin) * LBNN_READ(table[LBNN_TABULATED_INVERSE]);
     here.inside = lbnn_lanes_at_least(lbnn_lanes_at_most(here.t, 1.0f), 0.0f);
     here.value = cell.a + here.inside * (cell.b + here.inside * (cell.c + here.inside * cell.d));
     here.slope = lbnn_tabulated_slope(cell, here.inside);
@@ -124,13 +125,13 @@ LBNN_INLINE lbnn_tabulated_rest lbnn_tabulated_knots(lbnn_tabulated_here here, l
         if (lbnn_lanes_worth(inside)) {
             const lbnn_lanes density = lbnn_exp2(lbnn_lanes_at_most(power, LBNN_TABULATED_SMALL));
             const lbnn_lanes part = lbnn_lanes_select(inside, share, zero) * density;
-            const lbnn_lanes g = (knot[0] - here.value) - (ahead - here.inside) * here.m;
+            const lbnn_lanes g = (LBNN_READ(knot[0]) - here.value) - (ahead - here.inside) * here.m;
             const lbnn_lanes rise = part * g;
             rest.first = rest.first + rise;
             rest.second = rest.second + rise * g;
             whole = whole + part;
-            tilt = tilt + part * knot[1];
-            spread = spread + part * knot[2];
+            tilt = tilt + part * LBNN_READ(knot[1]);
+            spread = spread + part * LBNN_READ(knot[2]);
         }
     }
     rest.second = rest.second + (spread - LBNN_TABULATED_BLUR * (here.m * here.m) * whole);
@@ -161,11 +162,12 @@ LBNN_INLINE lbnn_tabulated_rest lbnn_tabulated_beyond(lbnn_tabulated_rest rest, 
         const lbnn_lanes t0 = q - bump * within / sigma;
         const lbnn_lanes t1 = sigma * i1 + bump;
         const lbnn_lanes t2 = sigma * sigma * (scale * tail.j2);
-        const lbnn_lanes rate = (line[0] - here.m) * side;
-        const float begin = line[1] + line[0] * side * LBNN_TABULATED_OUTSIDE;
+        const float slope = LBNN_READ(line[0]);
+        const lbnn_lanes rate = (slope - here.m) * side;
+        const float begin = LBNN_READ(line[1]) + slope * side * LBNN_TABULATED_OUTSIDE;
         const lbnn_lanes apart = (end - (here.row + here.inside)) + side * LBNN_TABULATED_OUTSIDE;
         const lbnn_lanes start = (begin - here.value) - here.m * apart;
-        const lbnn_lanes noise = LBNN_TABULATED_BLUR * (line[0] * line[0] - here.m * here.m);
+        const lbnn_lanes noise = LBNN_TABULATED_BLUR * (slope * slope - here.m * here.m);
         rest.first = rest.first + (start * t0 + rate * t1);
         rest.second = rest.second + ((start * start + noise) * t0 + rate * (2.0f * start * t1 + rate * t2));
         rest.bent = rest.bent + rate * t0 * side;
@@ -237,7 +239,7 @@ LBNN_INLINE lbnn_tabulated_moments lbnn_tabulated_of(lbnn_tabulated_moments in, 
     LBNN_ROUND_PRODUCTS
     const lbnn_lanes limit = lbnn_lanes_fill(LBNN_TABULATED_NARROW);
     const lbnn_tabulated_here here = lbnn_tabulated_at(in.mean, table, cells);
-    const lbnn_lanes var = table[LBNN_TABULATED_SQUARE] * in.var;
+    const lbnn_lanes var = LBNN_READ(table[LBNN_TABULATED_SQUARE]) * in.var;
     const lbnn_lanes large = lbnn_lanes_at_least(var, LBNN_TABULATED_NARROW);
     const lbnn_tabulated_sums sums = lbnn_tabulated_wide(here, large, table, cells, c);
     const lbnn_mask is_narrow = lbnn_lanes_less(var, limit);

@@ -30,9 +30,9 @@ typedef uint32_t lbnn_weight;
 #define LBNN_STEP(width) (width)
 #define LBNN_ROW(width, n) ((width) * ((n) + 1))
 #define LBNN_VARS(width) (0 * (width)) /* in the same word */
-#define LBNN_BIAS(stored) lbnn_bits_float(stored)
-#define LBNN_MEAN(stored) lbnn_half_low(stored)
-#define LBNN_VAR(stored) lbnn_half_variance(stored)
+#define LBNN_BIAS(stored) lbnn_bits_float(LBNN_READ_WORD(stored))
+#define LBNN_MEAN(stored) lbnn_half_low(LBNN_READ_WORD(stored))
+#define LBNN_VAR(stored) lbnn_half_variance(LBNN_READ_WORD(stored))
 
 /* A half float, the lower 16 bits of `half`. Its exponent field counts from 112 below that of a float; where it is 0
  * there is no leading 1: x = 2^-14 + m - 2^-14. No number on the way is a denormal float, which a processor may take
@@ -91,9 +91,9 @@ typedef float lbnn_weight;
 #define LBNN_STEP(width) (2 * (width))
 #define LBNN_ROW(width, n) (2 * (width) * (n))
 #define LBNN_VARS(width) (width)
-#define LBNN_BIAS(stored) (stored)
-#define LBNN_MEAN(stored) (stored)
-#define LBNN_VAR(stored) (stored)
+#define LBNN_BIAS(stored) LBNN_READ(stored)
+#define LBNN_MEAN(stored) LBNN_READ(stored)
+#define LBNN_VAR(stored) LBNN_READ(stored)
 
 #endif
 
@@ -118,7 +118,7 @@ LBNN_INLINE lbnn_lanes lbnn_halves_plain(lbnn_bits half)
 {
     const lbnn_bits size = (half & 0x7fffu) << 13;
     const lbnn_bits sign = (half & 0x8000u) << 16;
-    const lbnn_mask small = LBNN_BITS_AS(lbnn_mask, size < (1u << 23));
+    const lbnn_bits small = LBNN_BITS_AS(lbnn_bits, size < (1u << 23));
     const lbnn_bits bits = size + (112u << 23) + (small & (1u << 23));
     const lbnn_lanes least = LBNN_BITS_AS(lbnn_lanes, small & (113u << 23));
     const lbnn_lanes x = LBNN_BITS_AS(lbnn_lanes, bits) - least;

@@ -17,9 +17,16 @@ struct counter {
     uint64_t        limit;     /* the emulator is stopped when total passes it */
     int (*stop)(void *emulator);
     uint16_t        wide_mask, wide_from; /* 4 bytes where the first halfword & mask is this or more, otherwise 2 */
+    uint64_t       *taken;     /* per halfword, how often the instruction that starts there was followed by no neighbour */
+    uint64_t        last, next; /* the instruction that ran last, and its neighbour; both 0 before the first block */
+    uint64_t        lines;      /* read from flash */
+    uint64_t        cached[8];  /* the lines read last, each in the place that its address gives */
 };
 
+enum { LINE_BYTES = 16 };
+
 void lbnn_count_block(void *emulator, uint64_t address, uint32_t size, struct counter *counter);
+void lbnn_count_read(void *emulator, int type, uint64_t address, int size, int64_t value, struct counter *counter);
 
 static uint64_t length(const struct counter *counter, uint16_t first)
 {
@@ -42,7 +49,21 @@ void lbnn_count_block(void *emulator, uint64_t address, uint32_t size, struct co
         counter->owner_last = last;
     else
         counter->called[counter->owner_last] += instructions;
+    if (counter->next != 0 && counter->next != begin)
+        counter->taken[counter->last] += 1;
+    counter->last = last;
+    counter->next = end;
     counter->total += instructions;
     if (counter->total > counter->limit)
         counter->stop(emulator);
+}
+
+/* Attached to the constants: reads that leave the lines which a small cache would hold. */
+void lbnn_count_read(void *emulator, int type, uint64_t address, int size, int64_t value, struct counter *counter)
+{
+    const uint64_t line = address / LINE_BYTES;
+    uint64_t *const place = &counter->cached[line % 8];
+    (void)emulator, (void)type, (void)size, (void)value;
+    counter->lines += *place != line;
+    *place = line;
 }

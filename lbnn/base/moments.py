@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from lbnn.base.advice import instead_of
 from lbnn.base.errors import LbnnError
 
 Part = TypeVar("Part")
@@ -65,6 +66,10 @@ class Moments(NamedTuple, Generic[Part]):
             return f"Moments({_text(parts)}{shape})"
         except Exception:  # symbols of a graph, tensors inside a transform, parts of two shapes: what has no numbers
             return f"Moments(mean={self.mean!r}, var={self.var!r})"
+
+    def __getattr__(self, name: str) -> Any:
+        """Of what tensors have and Moments have not, such as `m.relu()`."""
+        raise AttributeError(f"Moments have no {name!r}; {instead(name)}{ASKED_BY_LAYERS.get(name, '')}")
 
     def _each(self, function: Callable[[Any], Any]) -> Moments[Any]:
         return Moments(function(self.mean), function(self.var))
@@ -128,7 +133,7 @@ class Moments(NamedTuple, Generic[Part]):
         if name in ("grad", "backward"):  # torch.autograd's, which take any tuple of tensors
             return function(*map(_plain, args), **{key: _plain(value) for key, value in (kwargs or {}).items()})
         if name not in FUNCTIONS_OF_MOMENTS:
-            raise NoMomentsError(f"torch's {name} has no moments; use a layer of lbnn.nn, or .mean and .var")
+            raise NoMomentsError(f"torch's {name} has no moments; {instead(name)}")
         return FUNCTIONS_OF_MOMENTS[name](*args, **(kwargs or {}))
 
     def flatten(self, start_dim: int = 1, end_dim: int = -1) -> Moments[Any]:
@@ -139,6 +144,49 @@ class Moments(NamedTuple, Generic[Part]):
 def _is_value(x: Any) -> bool:
     """A number or an array, as opposed to Moments or something that does arithmetic in its own way."""
     return not isinstance(x, Moments) and (isinstance(x, (int, float)) or hasattr(x, "dtype"))
+
+
+OTHERWISE = "use a layer of lbnn.nn in place of torch's, lbnn.from_torch(net), or .mean and .var"
+INSTEAD = {
+    **dict.fromkeys(("cat", "concat"), "use lbnn.cat([x, y])"),
+    **dict.fromkeys(("softmax", "log_softmax"), "end the network in lbnn.nn.SoftmaxHead()"),
+    **dict.fromkeys(("mse_loss", "gaussian_nll_loss"), "use lbnn.losses.gaussian_nll(m, y), or m.mean and m.var"),
+    "cross_entropy": "use lbnn.losses.categorical_nll(m, y)",
+    **dict.fromkeys(("layer_norm", "group_norm", "instance_norm", "rms_norm"), instead_of("Norm")),
+    "embedding": instead_of("Embedding"),
+    **dict.fromkeys(("view", "reshape"), "use x.flatten(1)"),
+    "size": "use x.shape",
+    "cpu": 'use x.to("cpu")',
+    "cuda": 'use x.to("cuda")',
+}
+"""What to use for torch's functions, where it has another name."""
+
+ASKED_BY_LAYERS = {"dim": f". Of a recurrent layer {instead_of('LSTM')}; for attention {instead_of('Attention')}"}
+"""What layers of torch ask their input for that have no counterpart."""
+
+LAYER_INSTEAD = {
+    **{name.lower(): f"{name}()" for name in ("ReLU", "ReLU6", "Sigmoid", "Tanh", "SiLU", "GELU", "ELU")},
+    **{
+        name.lower(): f"{name}()"
+        for name in ("SELU", "CELU", "Softplus", "Hardtanh", "Hardsigmoid", "Hardswish", "Abs")
+    },
+    **{f"max_pool{d}d": f"MaxPool{d}d(size)" for d in (1, 2)},
+    **{f"avg_pool{d}d": f"AvgPool{d}d(size)" for d in (1, 2)},
+    **{f"adaptive_avg_pool{d}d": f"AdaptiveAvgPool{d}d(1)" for d in (1, 2)},
+    "leaky_relu": "LeakyReLU(slope)",
+    "prelu": "PReLU(slope)",
+    **dict.fromkeys(("clamp", "clip"), "Clamp(low, high)"),
+    **dict.fromkeys(("interpolate", "upsample"), "Upsample(factor)"),
+    "mean": "AdaptiveAvgPool2d(1)",
+    "mish": "Pointwise(torch.nn.functional.mish)",
+}
+"""The layers that do what torch's functions do, by the functions' names; `relu_` is `relu` in place."""
+
+
+def instead(name: str, otherwise: str = OTHERWISE) -> str:
+    """What a forward uses in place of one of torch's functions or methods."""
+    layer = LAYER_INSTEAD.get(name.rstrip("_"))
+    return INSTEAD.get(name, f"make it a layer of the network: lbnn.nn.{layer}" if layer else otherwise)
 
 
 class NoMomentsError(LbnnError, TypeError):

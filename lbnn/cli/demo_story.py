@@ -54,7 +54,8 @@ def run_demo(out: Path, quick: bool = False) -> None:
     print(f"   lbnn inspect {path}")
     print(f"   lbnn bench {path} --layers")
     print(f"   lbnn train {out}/data.csv --target y -o mine.pt      # and then with a CSV of your own")
-    print(f"   cc -std=c99 {out}/c/polynomial.c {out}/c/polynomial_selftest.c {out}/c/example_main.c -lm && ./a.out")
+    build = "cc -O2 -std=gnu99 -fno-math-errno"
+    print(f"   {build} {out}/c/polynomial.c {out}/c/polynomial_selftest.c {out}/c/example_main.c -lm && ./a.out")
 
 
 def train(epochs: int) -> tuple[bnn.Sequential, FitResult]:

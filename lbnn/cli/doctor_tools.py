@@ -18,6 +18,7 @@ PYTHON_PACKAGES = {
     "scikit-learn": ("lbnn.Regressor and lbnn.Classifier", "pip install 'lbnn[sklearn]'"),
     "ziglang": ("cross-compiling for Cortex-M without a system toolchain", "pip install 'lbnn[mcu]'"),
     "unicorn": ("emulating Cortex-M cores", "pip install 'lbnn[mcu]'"),
+    "capstone": ("estimating the cycles of Cortex-M4 and M7", "pip install 'lbnn[mcu]'"),
     "pyelftools": ("sizes of compiled code", "pip install 'lbnn[mcu]'"),
 }
 ARM_GCC = "apt install gcc-arm-none-eabi libnewlib-arm-none-eabi"
@@ -34,6 +35,8 @@ PROGRAMS = {
     ),
     "qemu-s390x": ("running what is compiled for it", "apt install qemu-user"),
     "qemu-i386": ("a machine of 32 bits in `verify`", "apt install qemu-user"),
+    "avr-gcc": ("AVR boards: Arduino Uno and Mega", "apt install gcc-avr avr-libc"),
+    "simavr": ("running what is compiled for them, to the cycle", "apt install simavr"),
     "valgrind": ("instruction counts on this machine", "apt install valgrind"),
 }
 

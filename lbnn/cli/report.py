@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from lbnn.cli.command import MODEL, command, split_names
+from lbnn.cli.command import DECIMAL, ENCODING, MODEL, command, split_names
 
 
 @command("lbnn report weather.pt -o weather.html --data weather.csv --target temperature")
@@ -19,9 +19,14 @@ from lbnn.cli.command import MODEL, command, split_names
 @click.option(
     "--samples", type=click.IntRange(1, 1_000_000), default=32, show_default=True, help="For the parity table."
 )
+@DECIMAL
+@ENCODING
+@click.option("--date", help="A date, or whatever tells this page from others, for its head; no clock is asked.")
 @click.option("--force", is_flag=True, help="Replace existing output.")
-def report_command(model: Path, out: Path, backends: str | None, **options: Any) -> None:
+def report_command(model: Path, out: Path, backends: str | None, decimal: str, encoding: str, **options: Any) -> None:
     """Write one self-contained page about MODEL, to attach to a review."""
     from lbnn.measure.report import write_report
+    from lbnn.train.csvfile import CsvFormat
 
-    print(write_report(model, out, backends=split_names(backends), **options))
+    form = CsvFormat(decimal, encoding)
+    print(write_report(model, out, backends=split_names(backends), form=form, **options))

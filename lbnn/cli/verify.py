@@ -63,7 +63,7 @@ def verify_command(
         plain = plain_verdicts(rows, lacking, reason)
         print_json({"model": str(model), "sha256": read.sha256, **plain, **plain_losses(losses)})
     else:
-        show_verdicts(rows, lacking, f"{model}: {len(drawn)} samples against float64", reason)
+        show_verdicts(rows, lacking, f"{model}: {drawn.counted} against float64", reason)
         show_losses(losses, f"lost by --weights {weights}, beside the weights of the model file")
     return 0 if all(row.passed for row in rows) else 1
 
@@ -85,5 +85,5 @@ def _verify_integers(
         head = {"model": str(model), "sha256": read.sha256, "dtype": dtype}
         print_json({**head, **ints.plain_integers(rows, losses, lacking)})
     else:
-        ints.show_integers(rows, losses, lacking, f"{model}: {len(drawn)} samples in {dtype}")
+        ints.show_integers(rows, losses, lacking, f"{model}: {drawn.counted} in {dtype}")
     return 0 if all(row.passed for row in rows) else 1

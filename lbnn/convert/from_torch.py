@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import lbnn.nn as bnn
+from lbnn.base.advice import instead_of
 from lbnn.base.errors import LbnnError
 from lbnn.convert.activations import ACTIVATIONS, Functions, given_activation
 from lbnn.convert.pool_first import pool_first as put_pools_first
@@ -91,7 +92,8 @@ class Converter:
             except LbnnError as error:
                 raise LbnnError(f"module {path!r} (torch.nn.{type(module).__name__}): {error}") from None
         if type(module).__module__.startswith("torch.nn.") and not isinstance(module, CONTAINERS):
-            raise LbnnError(f"module {path!r}: torch.nn.{type(module).__name__} has no moments; {_instead(module)}")
+            name = type(module).__name__
+            raise LbnnError(f"module {path!r}: torch.nn.{name} has no moments; {instead_of(name)}")
         for name, child in list(module._modules.items()):
             if child is not None:
                 module._modules[name] = self.convert(child, f"{path}.{name}" if path else name)
@@ -111,24 +113,6 @@ class Converter:
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d)
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
-
-ALTERNATIVES = {
-    "Pool": "use AvgPool or MaxPool of one or two axes instead and train again",
-    "Norm": "use BatchNorm1d or BatchNorm2d instead and train again",
-    "Softm": "end in Softmax(1), which becomes lbnn.nn.SoftmaxHead, or leave it out and use the moments before it",
-    "shrink": "use Softshrink, which does not jump, instead and train again",
-    "RReLU": "use LeakyReLU, whose slope is not drawn, instead and train again",
-    "GLU": "use lbnn.nn.Multiply of two branches, one behind Sigmoid, instead and train again",
-    "Softsign": "give a range: pointwise={nn.Softsign: lbnn.nn.Pointwise(F.softsign, (-32, 32), 512)}",
-    **dict.fromkeys(("LSTM", "GRU", "RNN"), "its weights are shared through time; use causal Conv1d (docs/streams.md)"),
-    **dict.fromkeys(("Attention", "Transformer"), "use convolutions, and lbnn.nn.Multiply for gates, and train again"),
-    "": "see lbnn.nn for the layers that there are, or give its function: from_torch(net, pointwise={CLASS: f})",
-}
-"""What to do, by what the name of the torch layer contains; the first that fits."""
-
-
-def _instead(module: nn.Module) -> str:
-    return next(advice for part, advice in ALTERNATIVES.items() if part in type(module).__name__)
 
 
 def _weighted(op: str, attrs: dict[str, Any], module: Any, sigma: float | None) -> nn.Module:
@@ -201,7 +185,9 @@ def _activation(make: Callable[[Any], nn.Module]) -> Callable[[Any, float | None
     return lambda module, sigma: make(module)
 
 
-_CLASSES = [kind for kind in map(bnn.__dict__.get, bnn.__all__) if isinstance(kind, type) and issubclass(kind, Layer)]
+_CLASSES = [
+    kind for kind in (getattr(bnn, name) for name in bnn.__all__) if isinstance(kind, type) and issubclass(kind, Layer)
+]
 
 COUNTERPARTS: dict[type[nn.Module], Callable[[Any, float | None], nn.Module]] = {
     **{kind.counterpart: _layer(kind) for kind in _CLASSES if kind.counterpart is not None},

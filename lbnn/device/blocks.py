@@ -25,6 +25,10 @@ def unicorn_constant(name: str) -> int:
     return int(getattr(importlib.import_module("unicorn.unicorn_const"), name))
 
 
+LINE_BYTES, CACHED_LINES = 16, 8
+"""Of the flash, as far as reads of constants are counted: what the accelerator of an STM32F4 holds of data."""
+
+
 class _BlockCounter(ctypes.Structure):
     """struct counter of c_runtime/targets/count_blocks.c."""
 
@@ -42,6 +46,11 @@ class _BlockCounter(ctypes.Structure):
         ("stop", ctypes.c_void_p),
         ("wide_mask", ctypes.c_uint16),
         ("wide_from", ctypes.c_uint16),
+        ("taken", ctypes.c_void_p),
+        ("last", ctypes.c_uint64),
+        ("next", ctypes.c_uint64),
+        ("lines", ctypes.c_uint64),
+        ("cached", ctypes.c_uint64 * CACHED_LINES),
     )
 
 
@@ -58,8 +67,10 @@ class BlockCounts:
             code[start : start + len(segment.data)] = segment.data
         self._code = np.frombuffer(bytes(code), dtype="<u2")
         self._family = family
+        self._handles: list[ctypes.c_size_t] = []
         self.executed = np.zeros(size, np.uint64)
         self.called = np.zeros(size, np.uint64)
+        self.taken = np.zeros(size, np.uint64)
         self._struct = _BlockCounter(
             base=self._base,
             halfwords=size,
@@ -68,6 +79,7 @@ class BlockCounts:
             called=self.called.ctypes.data,
             wide_mask=family.wide_mask,
             wide_from=family.wide_from,
+            taken=self.taken.ctypes.data,
         )
 
     @property
@@ -75,11 +87,17 @@ class BlockCounts:
         """Instructions since the last reset."""
         return int(self._struct.total)
 
+    @property
+    def lines(self) -> int:
+        """Lines of constants read since the last reset, where `attach_reads` was called."""
+        return int(self._struct.lines)
+
     def reset(self) -> None:
         """Starts all counts at zero."""
         self._struct.total = 0
-        self.executed[:] = 0
-        self.called[:] = 0
+        self._struct.next = self._struct.lines = 0
+        for counts in (self.executed, self.called, self.taken):
+            counts[:] = 0
 
     def stop_after(self, instructions: int) -> None:
         """Stops the emulator when it has executed so many more."""
@@ -92,7 +110,7 @@ class BlockCounts:
         self._struct.owner_last = self._struct.owner_begin
 
     def by_address(self, counts: NDArray[np.uint64]) -> dict[int, int]:
-        """`executed` or `called` of this object, where it is not zero."""
+        """`executed`, `called` or `taken` of this object, where it is not zero."""
         return {self._base + 2 * int(i): int(counts[i]) for i in np.flatnonzero(counts)}
 
     def attach(self, engine: Any, hook: int | None) -> None:
@@ -100,23 +118,35 @@ class BlockCounts:
         if hook is None:
             engine.hook_add(unicorn_constant("UC_HOOK_BLOCK"), self._python_hook())
         else:
-            self._attach_native(engine, hook)
+            self._attach_native(engine, "UC_HOOK_BLOCK", hook, 1, 0)
 
-    def _attach_native(self, engine: Any, hook: int) -> None:
+    def attach_reads(self, engine: Any, hook: int | None, begin: int, end: int) -> None:
+        """Counts lines of constants that are read between two addresses."""
+        if hook is None:
+            engine.hook_add(unicorn_constant("UC_HOOK_MEM_READ"), self._read_line, begin=begin, end=end - 1)
+        else:
+            self._attach_native(engine, "UC_HOOK_MEM_READ", hook, begin, end - 1)
+
+    def _read_line(self, _engine: Any, _access: int, address: int, *_: object) -> None:
+        line = address // LINE_BYTES
+        self._struct.lines += self._struct.cached[line % CACHED_LINES] != line
+        self._struct.cached[line % CACHED_LINES] = line
+
+    def _attach_native(self, engine: Any, kind: str, hook: int, begin: int, end: int) -> None:
         library = importlib.import_module("unicorn.unicorn_py3.unicorn").uclib
         self._struct.stop = ctypes.cast(library.uc_emu_stop, ctypes.c_void_p).value
-        self._handle = ctypes.c_size_t()
+        self._handles.append(ctypes.c_size_t())
         error = library.uc_hook_add(
             engine._uch,
-            ctypes.byref(self._handle),
-            unicorn_constant("UC_HOOK_BLOCK"),
+            ctypes.byref(self._handles[-1]),
+            unicorn_constant(kind),
             ctypes.c_void_p(hook),
             ctypes.cast(ctypes.byref(self._struct), ctypes.c_void_p),
-            ctypes.c_uint64(1),
-            ctypes.c_uint64(0),
+            ctypes.c_uint64(begin),
+            ctypes.c_uint64(end),
         )
         if error:
-            raise LbnnError(f"Unicorn refused the block hook with error {error}; reinstall it: pip install unicorn")
+            raise LbnnError(f"Unicorn refused a hook with error {error}; reinstall it: pip install unicorn")
 
     def _python_hook(self) -> Any:
         starts: dict[tuple[int, int], NDArray[np.intp]] = {}
@@ -132,6 +162,9 @@ class BlockCounts:
                 self._struct.owner_last = int(indices[-1])
             else:
                 self.called[self._struct.owner_last] += np.uint64(indices.size)
+            if self._struct.next not in (0, indices[0]):
+                self.taken[self._struct.last] += np.uint64(1)
+            self._struct.last, self._struct.next = int(indices[-1]), (address - self._base + size) // 2
             self._struct.total += indices.size
             if self._struct.total > self._struct.limit:
                 engine.emu_stop()
@@ -149,8 +182,8 @@ class BlockCounts:
         return np.array(starts, dtype=np.intp)
 
 
-def native_block_counter() -> int | None:
-    """The address of the block hook compiled for this host, or None where there is no compiler.
+def native_counter(function: str = "lbnn_count_block") -> int | None:
+    """The address of a hook of count_blocks.c compiled for this host, or None where there is no compiler.
 
     It is compiled once and kept in the user's cache, under the hash of its source.
     """
@@ -163,4 +196,4 @@ def native_block_counter() -> int | None:
             return None
         with temporary_folder(cache_folder()) as folder:
             host.compile_shared([source], folder / library.name).replace(library)
-    return ctypes.cast(ctypes.CDLL(str(library)).lbnn_count_block, ctypes.c_void_p).value
+    return ctypes.cast(getattr(ctypes.CDLL(str(library)), function), ctypes.c_void_p).value

@@ -15,12 +15,14 @@ KB, MB = 1 << 10, 1 << 20
 
 @dataclass(frozen=True)
 class Memory:
-    """Where an image is linked: bytes, addresses."""
+    """Where an image is linked: bytes, addresses. Constants lie in a ROM of their own where there is one."""
 
     rom_base: int
     rom_size: int
     ram_base: int
     ram_size: int
+    constants_base: int = 0
+    constants_size: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Board:
 _MICROBIT = Memory(0, 256 * KB, 0x20000000, 16 * KB)
 _MPS2 = Memory(0, 4 * MB, 0x20000000, 4 * MB)
 _AN505 = Memory(0x10000000, 4 * MB, 0x38000000, 4 * MB)
-_AN547 = Memory(0, 512 * KB, 0x20000000, 512 * KB)
+_AN547 = Memory(0, 512 * KB, 0x31000000, 4 * MB, 0x38000000, 8 * MB)
 _VIRT = Memory(0x80000000, 4 * MB, 0x80400000, 4 * MB)
 
 _MPS2_TIMER = Timer("CMSDK", 0x40000000, 25e6)

@@ -15,6 +15,7 @@ import numpy as np
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
 from lbnn.base.temporary import temporary_folder
+from lbnn.device.avr import AVR_BOARDS, SimavrDevice
 from lbnn.device.boards import BOARDS, Board
 from lbnn.device.compilers import HOST_TOOLCHAINS
 from lbnn.device.cores import CORES, Core
@@ -51,7 +52,7 @@ def _host_devices() -> Iterator[Device]:
 
 
 def list_devices(cores: Iterable[Core], boards: Iterable[Board]) -> dict[str, Device]:
-    """Every device by name: this host with each compiler, other machines, cores that can be emulated, boards."""
+    """Every device by name: this host with each compiler, other machines, emulated cores, boards of QEMU and simavr."""
     emulated = [core for core in cores if core.unicorn]
     devices: list[Device] = [
         *_host_devices(),
@@ -62,6 +63,7 @@ def list_devices(cores: Iterable[Core], boards: Iterable[Board]) -> dict[str, De
             if compiler.knows(core)
         ),
         *(QemuDevice(board) for board in boards),
+        *map(SimavrDevice, AVR_BOARDS.values()),
     ]
     return {device.name: device for device in devices}
 

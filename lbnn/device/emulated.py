@@ -6,7 +6,7 @@ import importlib.util
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,8 @@ from lbnn.base.resources import targets_folder
 from lbnn.device.boards import Board
 from lbnn.device.compilers import cross_gcc
 from lbnn.device.cores import Core
+from lbnn.device.cycles import PIPELINES, Cycles, estimate
+from lbnn.device.decoding import decode
 from lbnn.device.elf import SourceLines, image_sizes
 from lbnn.device.firmware import CROSS_COMPILERS, CrossCompiler, emulator_command, link_for_core
 from lbnn.device.generated import GeneratedModel
@@ -81,6 +83,9 @@ class _UnicornImage:
     def run(self, samples: Sequence[Floats], profile: bool) -> DeviceResult:
         machine = UnicornMachine(self.linked.elf, self.core)
         machine.charge_calls_to(self._layered(machine))
+        timed = profile and self.core.name in PIPELINES and not _missing_packages("capstone")
+        if timed:
+            machine.count_constants()
         inputs = [machine.alloc(self.model.input_len) for _ in samples]
         outputs = [machine.alloc(length) for length in (self.model.output_len, self.model.second_len)]
         painted = painted_work(self.model)
@@ -99,7 +104,15 @@ class _UnicornImage:
             work_used=work_used(self.model, machine.read(guard, painted.size, painted.dtype)),
             functions=machine.profile() if profile else {},
             lines=self._lines(machine) if profile else {},
+            cycles=self._cycles(machine, len(records)) if timed else None,
         )
+
+    def _cycles(self, machine: UnicornMachine, samples: int) -> Cycles:
+        """Of one sample, in the mean."""
+        executed = machine.executed()
+        code = decode(machine.segments, executed)
+        whole = estimate(PIPELINES[self.core.name], code, executed, machine.taken(), machine.lines)
+        return Cycles(*(round(part / samples) for part in astuple(whole)))
 
     def _predict(
         self, machine: UnicornMachine, samples: Sequence[Floats], arguments: Sequence[int]

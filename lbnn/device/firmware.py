@@ -17,8 +17,9 @@ from lbnn.device.stack import STACK_FLAGS
 RESET = "lbnn_reset"
 """Where every start-up file begins."""
 SECTION_FLAGS = ("-ffunction-sections", "-fdata-sections")
-IMAGE_MEMORY = Memory(0x08000000, 4 * MB, 0x20000000, 4 * MB)
-"""Where an image without start-up code is linked: not at address 0, so that a null pointer faults."""
+IMAGE_MEMORY = Memory(0x08000000, 16 * MB, 0x20000000, 4 * MB)
+"""Where an image without start-up code is linked: not at address 0, so that a null pointer faults. 16 MB hold 2 million
+weights in float32."""
 
 
 def linker_script(name: str, memory: Memory, entry: str) -> str:
@@ -31,6 +32,8 @@ def linker_script(name: str, memory: Memory, entry: str) -> str:
         rom_size=f"{memory.rom_size // KB}K",
         ram_base=f"{memory.ram_base:#010x}",
         ram_size=f"{memory.ram_size // KB}K",
+        constants_base=f"{memory.constants_base:#010x}",
+        constants_size=f"{memory.constants_size // KB}K" if memory.constants_size else "",
     )
 
 
@@ -131,7 +134,7 @@ def emulator_command(board: Board) -> tuple[str, ...]:
     return (qemu.program, "-M", board.machine, *qemu.flags, *quiet, *semihosting, *clock)
 
 
-def firmware_files(board: Board, model: str) -> dict[str, str]:
+def firmware_files(board: Board, model: str, input_variance: bool = False) -> dict[str, str]:
     """What turns a folder of generated C into firmware for `board`: file name -> text; `make run` there boots it."""
     core = board.core
     makefile = render(
@@ -139,13 +142,14 @@ def firmware_files(board: Board, model: str) -> dict[str, str]:
         board=board.name,
         model=model,
         model_upper=model.upper(),
+        variance_flag=" -DLBNN_INPUT_VARIANCE" if input_variance else "",
         compiler=cross_gcc(core).name,
         target_flags=" ".join(core.gcc),
         link_flags=" ".join(gcc_link_flags(core)),
         startup=core.family.startup,
         emulate=" ".join(emulator_command(board)),
     )
-    copied = (core.family.startup, "semihosting.c", "device_io.h", "run_selftest.c")
+    copied = (core.family.startup, "semihosting.c", "device_io.h", "cycles.h", "run_selftest.c")
     return {
         "Makefile": makefile,
         f"{board.name}.ld": linker_script(board.name, board.memory, RESET),

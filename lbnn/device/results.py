@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
 from lbnn.base.temporary import temporary_folder
+from lbnn.device.cycles import Cycles
 from lbnn.device.elf import Sizes
 from lbnn.device.generated import GeneratedModel
 from lbnn.device.runs import NO_MEMORY, EmulationFault, OutOfMemory, ProgramRun
@@ -28,7 +29,8 @@ class DeviceResult:
 
     Sizes are those of the model alone, without start-up code. `work_used` is what was written of the `work_bytes`, up
     to the last byte; a write outside of them is a fault. `functions` and `lines` are instructions over all samples, by
-    function and by line of NAME.c, where a line includes the functions that it calls.
+    function and by line of NAME.c, where a line includes the functions that it calls. `cycles` are estimated, of a
+    profiled sample in the mean, for cores in PIPELINES; `counted_cycles` those of a device that counts them.
     """
 
     mean: Floats
@@ -36,12 +38,14 @@ class DeviceResult:
     status: NDArray[np.int32]
     work_bytes: int
     instructions: NDArray[np.int64] | None = None
+    counted_cycles: NDArray[np.int64] | None = None
     sizes: Sizes | None = None
     stack_bytes: int | None = None
     stack_bound: StackBound | None = None
     work_used: int | None = None
     functions: Mapping[str, int] = field(default_factory=dict)
     lines: Mapping[int, int] = field(default_factory=dict)
+    cycles: Cycles | None = None
     stderr: str = ""
 
 

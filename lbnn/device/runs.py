@@ -37,6 +37,7 @@ class ProgramRun:
 
     status: int
     stderr: str
+    stdout: str = ""
 
 
 def run_program(name: str, command: Sequence[str], folder: Path, timeout: float = RUN_SECONDS) -> ProgramRun:
@@ -45,6 +46,12 @@ def run_program(name: str, command: Sequence[str], folder: Path, timeout: float 
     if done is None:
         raise EmulationFault(f"{name}: the program did not end within {timeout:g} s")
     return done
+
+
+def run_text(name: str, command: Sequence[str], folder: Path, timeout: float = RUN_SECONDS) -> str:
+    """All that a command says, in `folder`."""
+    done = run_program(name, command, folder, timeout)
+    return done.stdout + done.stderr
 
 
 def run_to_end(
@@ -56,14 +63,14 @@ def run_to_end(
         command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, process_group=group
     ) as process:
         try:
-            _, stderr = process.communicate(timeout=timeout)
+            stdout, stderr = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             _kill(process)
             return None
         except BaseException:
             _kill(process)
             raise
-    return ProgramRun(process.returncode, stderr.decode(errors="replace"))
+    return ProgramRun(process.returncode, *(text.decode(errors="replace") for text in (stderr, stdout)))
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

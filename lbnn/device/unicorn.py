@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lbnn.base.errors import LbnnError
-from lbnn.device.blocks import BlockCounts, native_block_counter, unicorn_constant
+from lbnn.device.blocks import BlockCounts, native_counter, unicorn_constant
 from lbnn.device.boards import KB, MB
 from lbnn.device.cores import Core, UnicornFamily
 from lbnn.device.elf import Segment, read_segments, read_symbols
@@ -55,10 +55,11 @@ class UnicornMachine:
         self._next_buffer = _BUFFER_BASE
         self._top = _STACK_BASE + _STACK_SIZE
         self._limit = limit
-        segments = read_segments(elf)
-        self._map(segments)
-        self._counts = BlockCounts(segments, self._family)
-        self._counts.attach(self._engine, native_block_counter() if native else None)
+        self.segments = read_segments(elf)
+        self._native = native
+        self._map(self.segments)
+        self._counts = BlockCounts(self.segments, self._family)
+        self._counts.attach(self._engine, native_counter() if native else None)
         self._engine.hook_add(unicorn_constant("UC_HOOK_MEM_INVALID"), self._note_invalid_access)
 
     def alloc(self, count: int, dtype: Any = np.float32) -> int:
@@ -105,6 +106,23 @@ class UnicornMachine:
     def executed(self) -> dict[int, int]:
         """How often each instruction ran since the last `reset_counts`, by its address."""
         return self._counts.by_address(self._counts.executed)
+
+    def taken(self) -> dict[int, int]:
+        """How often each instruction was followed by another than its neighbour since then, by its address."""
+        return self._counts.by_address(self._counts.taken)
+
+    def count_constants(self) -> None:
+        """From now on, lines of flash that are read are counted too, which makes loads slower here."""
+        hook = native_counter("lbnn_count_read") if self._native else None
+        for segment in self.segments:
+            if not segment.writable:
+                end = segment.address + segment.size
+                self._counts.attach_reads(self._engine, hook, segment.address, end)
+
+    @property
+    def lines(self) -> int:
+        """Lines of flash read since the last `reset_counts`."""
+        return self._counts.lines
 
     def profile(self) -> dict[str, int]:
         """Instructions by function since the last `reset_counts`, the dearest first."""

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class Emulation:
     """A model on a device: `mean, var = chip(x)` and `chip.classify(x)` for x of shape (N, *input_shape), float32.
 
-    `instructions` is what each sample of the last call took, or None where the device does not count. Each call
-    compiles the model anew.
+    `instructions` is what each sample of the last call took, or None where the device does not count; of an AVR
+    there are `counted_cycles` instead. Each call compiles the model anew.
     """
 
     device: str
@@ -39,6 +39,7 @@ class Emulation:
     program: Program
     options: COptions
     instructions: AnyArray | None = field(default=None, init=False)
+    counted_cycles: AnyArray | None = field(default=None, init=False)
 
     def __call__(self, x: Any, var: Any = None) -> Moments[Floats]:
         """Predicts each sample there; `var` is the input's variance, of a model emulated with input_variance."""
@@ -62,7 +63,7 @@ class Emulation:
         if (found.status < 0).any():
             sample = int(np.flatnonzero(found.status < 0)[0])
             raise LbnnError(f"sample {sample} is refused with status {found.status[sample]}; is it finite?")
-        self.instructions = found.instructions
+        self.instructions, self.counted_cycles = found.instructions, found.counted_cycles
         return found
 
     def _rows(self, x: Any) -> Floats:

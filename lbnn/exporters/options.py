@@ -15,7 +15,7 @@ from lbnn.device.boards import BOARDS
 DTYPES = ("float32", "int8", "int16")
 """The arithmetics of generated C: each is a module of lbnn/exporters/c/dtypes."""
 
-PACKAGES = ("arduino", "platformio", "esp-idf", "zephyr")
+PACKAGES = ("arduino", "platformio", "esp-idf", "zephyr", "npm")
 WEIGHT_FORMS = ("source", "binary", "half", "half-binary")
 """How weights are written: floats or half floats, as C source or as a file."""
 
@@ -75,6 +75,8 @@ class COptions:
             raise LbnnError(f"half floats are weights of float32; with --dtype {self.dtype} leave out --weights half")
         if self.dtype != "float32" and self.stream:
             raise LbnnError(f"streams are computed in float32; with --dtype {self.dtype} leave out --stream")
+        if self.package == "npm" and self.stream:
+            raise LbnnError("--package npm takes whole inputs; leave out --stream")
         if self.binary and (self.single_file or self.package):
             raise LbnnError("binary weights are a file of their own; leave out --single-file and --package")
         if self.board and (self.single_file or self.package or self.binary):

@@ -161,17 +161,24 @@ def _check_params(op: Op, params: Mapping[str, Param]) -> None:
         if isinstance(param, Factored) and key not in op.factored:
             raise LbnnError(f"{op.name}: the variances of {key!r} can't be products of factors; use variance='full'")
         arrays = param if isinstance(param, (Moments, Factored)) else (param,)
-        if not all(np.all(np.isfinite(array)) for array in arrays):
+        if not all(map(_is_finite, arrays)):
             raise LbnnError(f"parameter {key!r} holds a NaN or an infinity")
         if isinstance(param, (Moments, Factored)) and not _has_variance(param):
             raise LbnnError(f"parameter {key!r} has a variance that is negative or of another shape")
     op.check(params)
 
 
+def _is_finite(array: Array) -> bool:
+    """Whether all numbers are: a sum that is tells so in one pass, and one that is not may have gone beyond float64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole = np.sum(array)
+    return bool(np.isfinite(whole) or np.all(np.isfinite(array)))
+
+
 def _has_variance(param: Moments[Array] | Factored[Array]) -> bool:
     """Whether there is one for each mean, and none is negative."""
     if isinstance(param, Moments):
-        return param.mean.shape == param.var.shape and not np.any(param.var < 0)
+        return param.mean.shape == param.var.shape and bool(np.min(param.var, initial=0.0) >= 0.0)
     fits = param.row.shape == param.shape[:1] and param.column.shape[1:] == param.shape[1:]
     return fits and not len(param.row) % param.groups and not any(np.any(part < 0) for part in param[1:])
 

@@ -38,9 +38,14 @@ Body = Sequence[Block]
 
 def lower_bound(bodies: Iterable[Body]) -> int:
     """The largest number of floats in use at one step. Blocks of one body may cover each other."""
+    return max(in_use(bodies).values(), default=0)
+
+
+def in_use(bodies: Iterable[Body]) -> dict[int, int]:
+    """The floats in use at each step at which a block begins; between them there are never more."""
     bodies = list(bodies)
-    steps = {block.first for body in bodies for block in body}
-    return max((sum(_covered(body, step) for body in bodies) for step in steps), default=0)
+    steps = sorted({block.first for body in bodies for block in body})
+    return {step: sum(_covered(body, step) for body in bodies) for step in steps}
 
 
 def _covered(body: Body, step: int) -> int:

@@ -87,6 +87,11 @@ def merge_pads(graph: Graph) -> Graph:
     return _rewrite(graph, _merge_pad)
 
 
+def fold_pads(graph: Graph) -> Graph:
+    """Makes zero padding in front of a convolution its own, also where it differs at both ends."""
+    return _rewrite(graph, _fold_pad)
+
+
 def remove_identities(graph: Graph) -> Graph:
     """Drops nodes that give back their input: flatten of a vector, slope 1, scale 1 with shift 0, and the like.
 
@@ -284,6 +289,16 @@ def _merge_pad(node: Node, rewriter: Rewriter) -> Node | str:
         total = tuple(own + before for own, (before, _) in zip(node.attrs["padding"], amounts, strict=True))
         return replace(node, inputs=pad.inputs, attrs={**node.attrs, "padding": total})
     return node
+
+
+def _fold_pad(node: Node, rewriter: Rewriter) -> Node | str:
+    """Not for all exporters, of which some know no such convolution. A pad that others read too stays for them."""
+    pad = rewriter.nodes.get(node.inputs[0]) if ops.find(node.op).general == "conv" else None
+    if pad is None or ops.find(pad.op).general != "pad":
+        return node
+    axes = zip(pad.attrs["padding"], node.attrs["padding"], strict=True)
+    total = tuple((before + own, behind + own) for (before, behind), own in axes)
+    return replace(node, inputs=pad.inputs, attrs={**node.attrs, "padding": total})
 
 
 def _is_removable(node: Node, rewriter: Rewriter) -> bool:

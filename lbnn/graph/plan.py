@@ -3,17 +3,20 @@
 A random value is two arrays (mean, var), a point is one. Arrays that must lie at fixed distances from each other
 (an operator that works in place, the parts of a concatenation) form one rigid body; each part of a body is a
 rectangle in space and time. A plan gives every body an offset so that no two rectangles meet: lbnn/graph/packing.py.
+
+Working in place is not always a gain: it ties an array to the place of another. So where an operator may do either,
+several layouts are tried: those in which the steps that need most memory work in place, and the others do not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from lbnn import ops
 from lbnn.graph.graph import INPUT, Graph, Node
-from lbnn.graph.packing import Block, body_extent, lower_bound, pack
+from lbnn.graph.packing import Block, body_extent, in_use, lower_bound, pack
 from lbnn.ops.memory import MEAN, VAR
 
 WORK = "work"
@@ -31,13 +34,31 @@ class Place:
 
 @dataclass(frozen=True)
 class Plan:
-    """The work buffer: its size, the least that any offsets could give, and the place of every array."""
+    """The work buffer: its size, the least that any layout tried could give, and the place of every array."""
 
     size: int
     bound: int
     places: Mapping[Key, Place]
     blocks: Mapping[Key, Block]
     scratch: Mapping[str, Place]
+
+    @property
+    def peak(self) -> tuple[int, dict[str, int]]:
+        """The step that needs most of the work buffer, and the floats of each value that is in use then.
+
+        Scratch memory counts with its node's name in brackets. Values at one place, of which one overwrites the other,
+        count once, with the first.
+        """
+        used = in_use([tuple(self.blocks.values())])
+        step = max(used, key=lambda step: used[step], default=0)
+        alive = {key: block for key, block in self.blocks.items() if block.first <= step <= block.last}
+        found: dict[str, int] = {}
+        for number, (name, part) in enumerate(alive):
+            before = in_use([tuple(alive.values())[:number]]).values()
+            floats = max(in_use([tuple(alive.values())[: number + 1]]).values()) - max(before, default=0)
+            title = f"[{name}]" if part == "scratch" else name
+            found[title] = found.get(title, 0) + floats
+        return step, {name: floats for name, floats in found.items() if floats}
 
     def __str__(self) -> str:
         """A listing: one line an array, in the order of the computation."""
@@ -54,12 +75,15 @@ class Needs:
     """What an arithmetic needs that shapes do not tell, by name of a value.
 
     `words`: elements of each of its arrays, none where it is never written. `reads`: other values that its node reads
-    besides its inputs. `apart`: those that are joined of parts, but not one behind the other.
+    besides its inputs. `apart`: those that are joined of parts, but not one behind the other. `ahead`: values that may
+    be written over the arrays of their node's first input where nothing else needs those, beginning so many elements
+    before them: none, or for a result that is longer, so many that the input lies in its last part.
     """
 
     words: Mapping[str, int] = field(default_factory=dict)
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     apart: frozenset[str] = frozenset()
+    ahead: Mapping[str, int] = field(default_factory=dict)
 
 
 def plan(
@@ -73,8 +97,31 @@ def plan(
     `given` are arrays that lie outside of the work buffer.
     """
     facts = (graph, scratch or {}, given or {}, needs or Needs())
-    layouts = dict.fromkeys(_Sharing(*facts, shrink).frozen() for shrink in (True, False))
-    return min(map(_placed, layouts), key=lambda found: found.size)
+    layouts = [_Sharing(*facts, overlaid).frozen() for overlaid in _overlays(*facts)]
+    best, bound = _placed(layouts[0]), min(layout.bound for layout in layouts)
+    for layout in layouts[1:]:
+        if bound < best.size > layout.bound:
+            best = min(best, _placed(layout), key=lambda found: found.size)
+    return replace(best, bound=bound)
+
+
+def _overlays(
+    graph: Graph, scratch: Mapping[str, int], given: Mapping[Key, Place], needs: Needs
+) -> list[frozenset[str]]:
+    """Which nodes to let overwrite an input though they need not: all that only shrink; or those at whose step more
+    than T floats are in use otherwise, for every T, from none to all."""
+    free = frozenset(node.name for node in graph.nodes if _may_overlay(node, needs))
+    used = in_use(_Sharing(graph, scratch, given, needs, frozenset()).frozen().bodies)
+    cost = {node.name: used.get(step, 0) for step, node in enumerate(graph.nodes) if node.name in free}
+    sets = (
+        frozenset(name for name in free if cost[name] > limit) for limit in sorted(set(cost.values()), reverse=True)
+    )
+    return list(dict.fromkeys((free.difference(needs.ahead), frozenset[str](), *sets, free)))
+
+
+def _may_overlay(node: Node, needs: Needs) -> bool:
+    shrinks = ops.find(node.op).memory.shrinks
+    return node.name in needs.ahead or (shrinks is not None and shrinks(node.attrs))
 
 
 def _placed(layout: Layout) -> Plan:
@@ -121,9 +168,14 @@ class _Sharing:
     """Decides, node after node, which arrays share memory."""
 
     def __init__(
-        self, graph: Graph, scratch: Mapping[str, int], given: Mapping[Key, Place], needs: Needs, shrink: bool
+        self,
+        graph: Graph,
+        scratch: Mapping[str, int],
+        given: Mapping[Key, Place],
+        needs: Needs,
+        overlaid: frozenset[str],
     ) -> None:
-        self.graph, self.given, self.needs, self.shrink = graph, given, needs, shrink
+        self.graph, self.given, self.needs, self.overlaid = graph, given, needs, overlaid
         self.last = _last_uses(graph, needs)
         self.regions: list[_Region] = []
         self.home: dict[Key, _Region] = {}
@@ -137,7 +189,12 @@ class _Sharing:
                 self._fresh((node.name, "scratch"), scratch[node.name], step)
 
     def frozen(self) -> Layout:
-        """The result."""
+        """The result; bodies begin at their lowest array."""
+        for body in {region.body for region in self.regions}:
+            own = [region for region in self.regions if region.body == body]
+            lowest = min(region.offset for region in own)
+            for region in own:
+                region.offset -= lowest
         numbers = {body: number for number, body in enumerate(dict.fromkeys(r.body for r in self.regions))}
         bodies: list[list[Block]] = [[] for _ in numbers]
         for region in self.regions:
@@ -172,22 +229,28 @@ class _Sharing:
             self.outside[key] = self.outside[alias]
         elif alias is not None:
             self._share(key, self.home[alias])
-        elif reused := next(self._dying_inputs(step, node, part), None):
-            # The old array covers this step; the new one, never larger, begins with the next.
-            self._add(key, _Region(reused.body, reused.offset, self._size(node.name), step + 1, [key]))
+        elif place := next(self._over_inputs(step, node, part), None):
+            self._add(key, place)
         else:
             self._fresh(key, self._size(node.name), step)
 
-    def _dying_inputs(self, step: int, node: Node, part: str) -> Iterator[_Region]:
+    def _over_inputs(self, step: int, node: Node, part: str) -> Iterator[_Region]:
+        """Where the result may lie on the array of an input that nothing needs afterwards."""
+        size, key = self._size(node.name), (node.name, part)
+        ahead = self.needs.ahead.get(node.name, 0) if node.name in self.overlaid else 0
         for at in self._in_place_inputs(node):
             region = self.home.get((node.inputs[at], part))
-            if region is not None and self._ends(region) <= step and self._size(node.name) <= region.size:
-                yield region
+            if region is None or self._ends(region) > step:
+                continue
+            if size <= region.size and not ahead:
+                # The old array covers this step; the new one, never larger, begins with the next.
+                yield _Region(region.body, region.offset, size, step + 1, [key])
+            elif size <= ahead + region.size and node.name in self.overlaid:
+                # It covers this step too; nothing else of its body is alive with an array that ends.
+                yield _Region(region.body, region.offset - ahead, size, step, [key])
 
     def _in_place_inputs(self, node: Node) -> tuple[int, ...]:
-        memory = ops.find(node.op).memory
-        shrinks = self.shrink and memory.shrinks is not None and memory.shrinks(node.attrs)
-        return (0,) if shrinks else memory.in_place
+        return (0,) if node.name in self.overlaid else ops.find(node.op).memory.in_place
 
     def _concat(self, step: int, node: Node, part: str) -> None:
         """Lets inputs be written where the result lies, where that is free; the others are to be copied."""

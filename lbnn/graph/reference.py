@@ -232,7 +232,7 @@ def _windows(x: Array, kernel: Sequence[int], stride: Sequence[int], dilation: S
 def _conv(x: Array, weight: Array, geometry: ConvGeometry) -> Array:
     """Each group on its own; the windows contracted with the weights by tensordot."""
     rank = len(geometry.stride)
-    padded = np.pad(x, ((0, 0), (0, 0), *((pad, pad) for pad in geometry.padding)))
+    padded = np.pad(x, ((0, 0), (0, 0), *((pad, pad) if isinstance(pad, int) else pad for pad in geometry.padding)))
     view = _windows(padded, weight.shape[2:], geometry.stride, geometry.dilation)
     taps = _spatial_axes(rank)
     groups = zip(np.split(view, geometry.groups, axis=1), np.split(weight, geometry.groups), strict=True)

@@ -17,6 +17,10 @@ from lbnn.ops.tail import numpy_tail_moments
 TAIL_FITTED, TAIL_ENDS = 8.5, 12.0
 """Up to where all backends fit the normal tail, and where the C kernels cut it off."""
 
+ABOVE_ENDS, BELOW_ENDS, FLAT = 5.0, 6.0, 0.01
+"""Where C kernels without vector registers cut it off at a kink: on the side of the slope 1, and on the other if that
+is not flatter than `FLAT` (lbnn_activation.h)."""
+
 
 def tail_error(x: Array) -> Array:
     """The relative error of Q, I1 and J2 at x = |E| / sigma in float32, as the slackest backend has it.
@@ -82,7 +86,9 @@ def kink_rounding(x: Moments[Array], slope: float, m: Array, out: Moments[Array]
     sigma, k = np.sqrt(x.var), 1.0 - slope
     at = NUMPY.ratio(np.abs(x.mean), sigma)
     q, i1, j2 = numpy_tail_moments(at)
-    tail, beyond = tail_error(at), 2.0 * k * np.abs(m) * q + k * k * (j2 + 2.0 * i1 * i1)
+    below = BELOW_ENDS if abs(slope) >= FLAT else TAIL_ENDS
+    cut = at >= np.where(x.mean < 0, below, ABOVE_ENDS)
+    tail, beyond = np.where(cut, 1.0, tail_error(at)), 2.0 * k * np.abs(m) * q + k * k * (j2 + 2.0 * i1 * i1)
     mean = 3.0 * UNIT * np.abs(m * x.mean) + (tail + 6.0 * UNIT) * k * sigma * i1
     return Moments(mean, x.var * (5.0 * UNIT * m * m + (tail + 7.0 * UNIT) * beyond) + UNIT * out.var)
 

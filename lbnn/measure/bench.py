@@ -7,7 +7,7 @@ onnxruntime in the same rounds, all called from Python. Each row says how it was
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,16 @@ from typing import Any
 from lbnn.base.errors import LbnnError
 from lbnn.base.temporary import temporary_folder
 from lbnn.base.terminal import kilobytes, print_table, progress, thousands
+from lbnn.device.cycles import MULTIPLY_ADD_CYCLES, Cycles
 from lbnn.exporters.c import COptions, lower
 from lbnn.exporters.c.folder import write_program
+from lbnn.exporters.c.program import Program
 from lbnn.measure.backends import choose_backends
 from lbnn.measure.cost import Cost
-from lbnn.measure.counting import REFERENCE_DEVICES, Counted, count_backend
+from lbnn.measure.counting import REFERENCE_DEVICES, Counted, count_backend, too_slow
 from lbnn.measure.host_times import Timed, host_times
 from lbnn.measure.layers import LayerCost, total
-from lbnn.measure.peers import PEERS
+from lbnn.measure.peers import PEERS, fastbnns_lacks
 from lbnn.measure.sampling import Sampling, sampled_passes
 from lbnn.measure.subject import NAME, TIMED_BATCH, Subject, ordinary_inputs
 from lbnn.measure.timing import Time
@@ -59,11 +61,16 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Bench:
-    """All that `lbnn bench` found; `layers` are those on a Cortex-M4F."""
+    """All that `lbnn bench` found; `layers` are those on a Cortex-M4F, `batch` is the timed one.
+
+    `left_out` says why backends that were not asked for have no row.
+    """
 
     rows: tuple[Measurement, ...]
     layers: tuple[LayerCost, ...]
     sampling: Sampling | None
+    batch: int = TIMED_BATCH
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def _sum(*parts: int | None) -> int | None:
@@ -89,12 +96,14 @@ def _checked(asked: Sequence[str]) -> list[str]:
 
 
 def measure_backends(path: Path, names: Sequence[str], asked: bool = True, dtype: str = "float32") -> Bench:
-    """Measures the model in a file; unless they were asked for, boards that are too small are left out.
+    """Measures the model in a file; unless asked for, boards too small and cores too slow for it are left out.
 
     `dtype` is the arithmetic of the generated C; other backends have float32.
     """
     model, options = read_model(path), COptions(name=NAME, dtype=dtype)
     program = lower(model, options)
+    lost = {} if asked else {name: lack for name in names if (lack := _lacks(name, program))}
+    names = [name for name in names if name not in lost]
     with temporary_folder() as folder:
         generated = write_program(program, model, options, folder / "c")
         subject = Subject(path, model, program, generated, ordinary_inputs(model))
@@ -105,9 +114,16 @@ def measure_backends(path: Path, names: Sequence[str], asked: bool = True, dtype
         }
         with progress("measuring", list(work)) as steps:
             done = {step: work[step]() for step in steps}
-    rows = [_row(name, done["times"].get(name), done[name]) for name in names if done[name]]
-    layers = next((done[name].layers for name in names if done[name] and done[name].layers), ())
-    return Bench(tuple(rows), layers, done["Monte Carlo"])
+    lost |= {name: done[name] for name in names if isinstance(done[name], str)}
+    found = {name: done[name] for name in names if name not in lost}
+    rows = [_row(name, done["times"].get(name), counted) for name, counted in found.items()]
+    layers = next((counted.layers for counted in found.values() if counted.layers), ())
+    return Bench(tuple(rows), layers, done["Monte Carlo"], subject.batch, lost)
+
+
+def _lacks(name: str, program: Program) -> str:
+    """Why a row is not worth its time, or can't be; nothing of one that is measured."""
+    return fastbnns_lacks(program.graph) if name == "fastbnns" else too_slow(name, program)
 
 
 def _row(name: str, timed: Timed | None, counted: Counted) -> Measurement:
@@ -118,15 +134,15 @@ def _row(name: str, timed: Timed | None, counted: Counted) -> Measurement:
 def plain_bench(bench: Bench, lacking: Mapping[str, str]) -> dict[str, Any]:
     """Everything as plain data."""
     return {
-        "backends": [_plain_row(row) for row in bench.rows],
+        "backends": [_plain_row(row, bench.batch) for row in bench.rows],
         "layers": [asdict(layer) for layer in bench.layers],
         "monte_carlo": asdict(bench.sampling) if bench.sampling else None,
-        "missing": dict(lacking),
+        "missing": {**lacking, **bench.left_out},
     }
 
 
-def _plain_row(row: Measurement) -> dict[str, Any]:
-    times = {"batch_1": row.one, f"batch_{TIMED_BATCH}": row.batch}
+def _plain_row(row: Measurement, batch: int) -> dict[str, Any]:
+    times = {"batch_1": row.one, f"batch_{batch}": row.batch}
     return {
         "backend": row.backend,
         "settings": row.settings,
@@ -136,26 +152,48 @@ def _plain_row(row: Measurement) -> dict[str, Any]:
     }
 
 
-TIME_COLUMNS = ("time, batch 1", f"time, batch {TIMED_BATCH}")
-BENCH_COLUMNS = ("backend", "instructions", "plain", "flash", "RAM", *TIME_COLUMNS, "how")
+BENCH_COLUMNS = ("backend", "instructions", "plain", "cycles, about", "flash", "RAM", "time, batch 1")
+
+
+BUILT_SIZES = (
+    "flash: weights and code as built here, RAM: work buffer and the deepest stack; lbnn inspect and footprint.json "
+    "state the same weights and work buffer, and for code and stack the most of all Cortex-M"
+)
 
 
 def show_bench(bench: Bench, lacking: Mapping[str, str], title: str) -> None:
     """The table, what Monte Carlo would need, and what is missing."""
-    print_table(BENCH_COLUMNS, [_cells(row) for row in bench.rows], title)
+    columns = (*BENCH_COLUMNS, f"time, batch {bench.batch}", "how")
+    print_table(columns, [_cells(row) for row in bench.rows], title)
     if any(row.plain for row in bench.rows):
         print("plain: instructions of the same network without variances and head, by the same kernels")
-    print(f"time: of one prediction, and its ratio to onnxruntime's; batches of {TIMED_BATCH} on one thread")
+    for row in bench.rows:
+        if row.cost.cycles:
+            print(_cycles_text(row.backend, row.cost.cycles))
+    if any(row.flash_bytes for row in bench.rows):
+        print(BUILT_SIZES)
+    print(f"time: of one prediction, and its ratio to onnxruntime's; batches of {bench.batch} on one thread")
     if bench.sampling:
         print(_sampling_text(bench, bench.sampling))
-    for name, how in lacking.items():
+    for name, how in {**lacking, **bench.left_out}.items():
         print(f"left out: {name} ({how})")
 
 
 def _cells(row: Measurement) -> list[str]:
     sizes = map(kilobytes, (row.flash_bytes, row.ram_bytes))
-    counts = [thousands(cost.instructions if cost else None) for cost in (row.cost, row.plain)]
-    return [row.backend, *counts, *sizes, _time(row.one), _time(row.batch), row.settings]
+    counts = [cost.counted if cost else "-" for cost in (row.cost, row.plain)]
+    return [row.backend, *counts, _cycles(row.cost.cycles), *sizes, _time(row.one), _time(row.batch), row.settings]
+
+
+def _cycles(cycles: Cycles | None) -> str:
+    return "-" if cycles is None else f"{thousands(cycles.low)} to {thousands(cycles.high)}"
+
+
+def _cycles_text(backend: str, cycles: Cycles) -> str:
+    return (
+        f"cycles of {backend}: by a model, if VFMA takes {MULTIPLY_ADD_CYCLES[0]} to {MULTIPLY_ADD_CYCLES[1]}; each "
+        f"wait state of the flash adds up to {thousands(cycles.wait_state)}"
+    )
 
 
 def _time(time: Time | None) -> str:

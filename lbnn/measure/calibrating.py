@@ -12,14 +12,15 @@ import torch
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import refuse_unwritable
 from lbnn.base.moments import Moments
+from lbnn.base.terminal import counted
 from lbnn.measure.class_calibrating import calibrate_network, likely_coverage
 from lbnn.measure.evaluation import table_for
 from lbnn.measure.labels import refuse_labels, target_names
 from lbnn.model.file import load, read_model, save
 from lbnn.train.calibration import KEY, Calibration, calibrate
 from lbnn.train.csvfile import CsvFormat
-from lbnn.train.datafile import file_sha256
 from lbnn.train.recipe import predict_in_parts
+from lbnn.train.record import is_training_data
 
 
 def calibrate_file(
@@ -39,7 +40,7 @@ def calibrate_file(
     model = read_model(path)
     refuse_labels(model, "calibrate")
     table = table_for(model, data, target, form)
-    if _is_training_data(model.metadata, data):
+    if is_training_data(model.metadata, data):
         raise LbnnError(f"{data} is what {path} was trained on; calibrate with rows that it has not seen")
     network, seen = load(path), torch.from_numpy(table.y)
     if model.graph.head is not None:
@@ -51,11 +52,6 @@ def calibrate_file(
     return {**found.as_dict(), "likely_coverage": list(likely_coverage(found.rows, found.level)), "file": str(written)}
 
 
-def _is_training_data(metadata: Any, data: Path) -> bool:
-    trained = metadata.get("data_sha256")
-    return trained is not None and trained == file_sha256(data)
-
-
 def _lines(found: Calibration, targets: tuple[str, ...]) -> list[str]:
     gaussian = NormalDist().inv_cdf(0.5 + found.level / 2)
     low, high = likely_coverage(found.rows, found.level)
@@ -65,7 +61,7 @@ def _lines(found: Calibration, targets: tuple[str, ...]) -> list[str]:
         for name, factor, scale, limit in zip(targets, found.factor, found.variance_scale, found.unsure_sd, strict=True)
     ]
     return [
-        f"{found.rows} rows",
+        counted(found.rows, "row"),
         *lines,
         f"with so many rows the interval covers {low:.3f} to {high:.3f} of new rows like these, for 19 of 20 such sets",
     ]

@@ -37,11 +37,12 @@ def draw_predictions(
         grid = torch.linspace(low - margin, high + margin, 300).reshape(-1, *x.shape[1:])
         band = predict_in_parts(network, grid)
         few = torch.linspace(0, len(x) - 1, min(len(x), MOST_POINTS)).long()
-        axes = plots.prediction_band(
-            grid.reshape(-1), Moments(band.mean.reshape(-1), band.var.reshape(-1)),
-            data=(x[few].reshape(-1), y[few].reshape(-1)), trained_on=(low, high),
-        )  # fmt: skip
-        axes.set(xlabel=plots.literal(inputs[0]), ylabel=plots.literal(targets[0]))
+        with plots.on_axes(None, figsize=(9.6, 4.2)) as axes:
+            plots.prediction_band(
+                grid.reshape(-1), Moments(band.mean.reshape(-1), band.var.reshape(-1)),
+                data=(x[few].reshape(-1), y[few].reshape(-1)), trained_on=(low, high), ax=axes,
+            )  # fmt: skip
+            axes.set(xlabel=plots.literal(inputs[0]), ylabel=plots.literal(targets[0]))
         drawn.insert(0, axes.get_figure())
     return tuple(inline_svg(figure, number) for number, figure in enumerate(drawn))
 

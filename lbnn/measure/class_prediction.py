@@ -13,7 +13,7 @@ import torch
 from lbnn.base.arrays import AnyArray
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import growing_file
-from lbnn.base.terminal import share_bar
+from lbnn.base.terminal import counted, share_bar
 from lbnn.measure.data_rows import check_row_shape, csv_rows, number_cell, outside_range, run_parts
 from lbnn.measure.labels import class_names_of, output_size, tells_one_class
 from lbnn.measure.totals import Totals
@@ -127,9 +127,9 @@ def _scores(predicted: PredictedClasses, rows: NewRows) -> dict[str, float]:
 
 
 def _lines(found: Mapping[str, Any], totals: Totals) -> list[str]:
-    lines = [f"{found['predicted']} of {found['rows']} rows predicted"]
+    lines = [f"{found['predicted']} of {counted(found['rows'], 'row')} predicted"]
     if "nll" in found:
         scores = f"accuracy {found['accuracy']:.1%}, NLL {found['nll']:.4g}, Brier {found['brier']:.4g}"
         covered = f", the set holds it in {found['covered']:.1%}" if "covered" in found else ""
-        lines.append(f"{found['scored']} rows with a known class: {scores}{covered}")
+        lines.append(f"{counted(found['scored'], 'row')} with a known class: {scores}{covered}")
     return lines + totals.lines("lbnn calibrate makes the probabilities hold, and says when to be unsure")

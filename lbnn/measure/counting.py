@@ -9,7 +9,9 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.temporary import temporary_folder
 from lbnn.device import callgrind
 from lbnn.device.compilers import DEFAULT_FLAGS, CompileError
+from lbnn.device.cycles import PIPELINES
 from lbnn.device.devices import DEVICES, run_model
+from lbnn.device.firmware import CROSS_COMPILERS
 from lbnn.device.generated import GeneratedModel
 from lbnn.device.results import DeviceResult
 from lbnn.exporters.c import COptions, footprint, lower
@@ -21,13 +23,15 @@ from lbnn.measure.cost import Cost
 from lbnn.measure.device_backend import device_cost
 from lbnn.measure.host_times import HERE, HOST_FLAGS, host_toolchain
 from lbnn.measure.layers import LayerCost, head_cost, layer_costs
-from lbnn.measure.subject import COUNTED, NAME, Subject, ordinary_inputs
+from lbnn.measure.subject import MANY_PRODUCTS, NAME, Subject, counted_inputs, ordinary_inputs
+from lbnn.measure.verify import too_small
 from lbnn.model.file import Model
 
 DEVICE_FLAGS = ("-std=gnu99",)  # beside the defaults -O2 -fno-math-errno; gnu99 lets gcc fuse multiply and add
 FLAGS_TEXT = " ".join((*DEFAULT_FLAGS[1:], *DEVICE_FLAGS))
 PLAIN_FLAG = "-DLBNN_MEAN_ONLY"  # the same kernels without variances: the plain network
 REFERENCE_DEVICES = ("cortex-m4-gcc", "cortex-m4")
+CYCLE_DEVICES = tuple(core + compiler.suffix for core in PIPELINES for compiler in CROSS_COMPILERS.values())
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,8 @@ class Counted:
     layers: tuple[LayerCost, ...] = ()
 
 
-def count_backend(name: str, subject: Subject, asked: bool) -> Counted | None:
-    """The cost of a prediction; None on a board that is too small, unless it was asked for."""
+def count_backend(name: str, subject: Subject, asked: bool) -> Counted | str:
+    """The cost of a prediction; why there is none on a board that is too small, unless it was asked for."""
     if name in HERE:
         return _count_here(name, subject)
     if name == "emx-onnx-cgen":
@@ -49,9 +53,17 @@ def count_backend(name: str, subject: Subject, asked: bool) -> Counted | None:
     try:
         return _emulate(name, subject)
     except CompileError as error:
-        if asked or "overflowed" not in error.log:
+        if asked or not (reason := too_small(error)):
             raise
-        return None
+        return reason
+
+
+def too_slow(name: str, program: Program) -> str:
+    """Why a core is left out unless it is asked for: in software, floats of a large network take minutes."""
+    core, products = getattr(DEVICES.get(name), "core", None), footprint(program).macs
+    if core is None or core.hard_float or program.dtype.is_integer or products < MANY_PRODUCTS:
+        return ""
+    return f"no floating-point unit: {products:,} products take minutes there; --backends {name} counts them"
 
 
 def _count_here(name: str, subject: Subject) -> Counted:
@@ -65,12 +77,14 @@ def _count_here(name: str, subject: Subject) -> Counted:
 
 
 def _emulate(name: str, subject: Subject) -> Counted:
-    profile = name in REFERENCE_DEVICES
-    result = predicted = run_model(name, subject.generated, subject.few, flags=DEVICE_FLAGS, profile=profile)
+    run = partial(run_model, name, inputs=subject.few, flags=DEVICE_FLAGS, profile=name in CYCLE_DEVICES)
+    result = predicted = run(model=subject.generated)
     if subject.called.classifies:
-        result = run_model(name, subject.called, subject.few, flags=DEVICE_FLAGS)
-    layers = _layers(subject.program, subject.generated, predicted, result) if profile else ()
+        result = run(model=subject.called)
     cost = device_cost(result, footprint(subject.program).weight_bytes)
+    if name not in REFERENCE_DEVICES:
+        return Counted(FLAGS_TEXT, cost, _plain(name, subject))
+    layers = _layers(subject.program, subject.generated, predicted, result)
     return Counted(FLAGS_TEXT, cost, _plain(name, subject), layers)
 
 
@@ -78,7 +92,8 @@ def _plain(name: str, subject: Subject) -> Cost | None:
     """The same network without variances; integers have none."""
     if subject.program.dtype.is_integer:
         return None
-    plain = run_model(name, subject.generated, subject.few, flags=(*DEVICE_FLAGS, PLAIN_FLAG))
+    flags = (*DEVICE_FLAGS, PLAIN_FLAG)
+    plain = run_model(name, subject.generated, subject.few, flags=flags, profile=name in CYCLE_DEVICES)
     return _means_alone(device_cost(plain, footprint(subject.program).weight_bytes))
 
 
@@ -95,14 +110,19 @@ def _means_alone(cost: Cost) -> Cost:
     return replace(cost, **halved)
 
 
+def reference_device() -> str | None:
+    """The Cortex-M4F that layers are counted on: by gcc, else by zig."""
+    return next((name for name in REFERENCE_DEVICES if not BACKENDS[name].missing()), None)
+
+
 def reference_layer_costs(model: Model) -> tuple[LayerCost, ...]:
     """Instructions of each layer on a Cortex-M4F; none where it can't be emulated."""
-    device = next((name for name in REFERENCE_DEVICES if not BACKENDS[name].missing()), None)
+    device = reference_device()
     if device is None:
         return ()
-    inputs = ordinary_inputs(model)[:COUNTED].reshape(COUNTED, -1)
     options = COptions(name=NAME)
     program = lower(model, options)
+    inputs = counted_inputs(ordinary_inputs(model), program)
     with temporary_folder() as folder:
         generated = write_program(program, model, options, folder / "c")
         try:

@@ -75,4 +75,6 @@ def device_cost(result: Any, weight_bytes: int) -> Cost:
         None if result.sizes is None else weight_bytes,
         result.work_bytes,
         result.stack_bytes if result.stack_bytes is not None else getattr(result.stack_bound, "bytes", None),
+        result.cycles,
+        None if result.counted_cycles is None else int(np.mean(result.counted_cycles)),
     )

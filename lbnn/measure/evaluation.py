@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
+from lbnn.base.terminal import counted
 from lbnn.measure.charts import draw_classes, draw_predictions
 from lbnn.measure.labels import class_names_of
 from lbnn.model.file import Model, load
@@ -44,7 +45,7 @@ def table_for(model: Model, data: Path, target: str | None, form: CsvFormat | No
     table = read_table(data, targets or None, trained_columns(model.metadata), choice, classes)
     shape, outputs = model.graph.input.shape, 1 if classes else math.prod(model.graph.values[model.graph.output].shape)
     if table.x.shape[1:] != shape or table.y.shape[1] != outputs:
-        got = f"{table.x.shape[1:]} inputs and {table.y.shape[1]} targets"
+        got = f"{table.x.shape[1:]} inputs and {counted(table.y.shape[1], 'target')}"
         raise LbnnError(f"{data} has {got} a row; {model.name} takes {shape} and predicts {outputs}")
     return table
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
+from math import prod
 from pathlib import Path
 
 from lbnn.base.arrays import Floats
@@ -14,10 +15,11 @@ from lbnn.device.hosts import HostDevice
 from lbnn.exporters.compiled import compile
 from lbnn.graph.passes import prepare
 from lbnn.measure import peers, timing
-from lbnn.measure.subject import TIMED_BATCH, Subject
+from lbnn.measure.subject import Subject
 from lbnn.measure.timing import Clock, Time, clock
 from lbnn.model.file import load
 
+TORCH_VALUES = 16_000_000  # of all layers, that torch computes at once; a batch runs in parts of so many
 HOST_FLAGS = ("-O3", "-march=native", "-std=gnu99")
 Timed = tuple[str, Time, Time]
 Binder = Callable[[Floats], tuple[str, Clock]]
@@ -27,17 +29,18 @@ Binder = Callable[[Floats], tuple[str, Clock]]
 def host_times(subject: Subject, names: Iterable[str]) -> dict[str, Timed]:
     """How each backend that runs here was run, and its times for one sample and in a batch."""
     binders = {name: HERE[name](subject) for name in names if name in HERE}
-    inputs = subject.inputs
+    inputs = subject.inputs[: subject.batch]
     with timing.one_torch_thread():
         single = {name: bind(inputs[:1]) for name, bind in binders.items()}
         one = timing.time_in_turns({name: clock for name, (_, clock) in single.items()}, 1)
-        many = timing.time_in_turns({name: bind(inputs)[1] for name, bind in binders.items()}, TIMED_BATCH)
+        many = timing.time_in_turns({name: bind(inputs)[1] for name, bind in binders.items()}, len(inputs))
     return {name: (settings, one[name], many[name]) for name, (settings, _) in single.items()}
 
 
 def _torch(subject: Subject) -> Binder:
     network = load(subject.path)
-    return lambda inputs: ("eager, 1 thread", clock(timing.bind_torch(network, inputs)))
+    part = max(1, TORCH_VALUES // sum(prod(value.shape) for value in subject.model.graph.values.values()))
+    return lambda inputs: ("eager, 1 thread", clock(timing.bind_torch(network, inputs, part)))
 
 
 def _onnx(subject: Subject) -> Binder:

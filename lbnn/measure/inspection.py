@@ -70,6 +70,14 @@ class Inspection:
         return self.program.plan
 
     @property
+    def peak(self) -> tuple[str, dict[str, int]]:
+        """The layer that needs most of the work buffer, and the bytes of each value that is in use then."""
+        step, alive = self.plan.peak
+        size = self.program.dtype.element.itemsize
+        layer = self.graph.nodes[step].name if self.graph.nodes else ""
+        return layer, {name: size * count for name, count in alive.items()}
+
+    @property
     def least_work_bytes(self) -> int:
         """Below which no plan can be."""
         return self.program.dtype.element.itemsize * self.plan.bound
@@ -94,6 +102,8 @@ class Inspection:
             "stack_bytes": need.stack_bytes,
             "work_bytes": need.work_bytes,
             "work_bytes_lower_bound": self.least_work_bytes,
+            "io_bytes": need.io_bytes,
+            "peak": dict(zip(("layer", "bytes"), self.peak, strict=True)),
             "head": self.graph.head,
             "stream": self.stream.of_stream if isinstance(self.stream, Footprint) else self.stream,
             "classes": None if self.graph.head is None else list(class_names_of(self.model)),
@@ -163,7 +173,9 @@ def show_inspection(found: Inspection) -> None:
         print(f"head:  {find_head(found.graph.head).title} ({found.graph.head}), {what}: {shortened(names)}")
     need, bound = found.footprint, kilobytes(found.least_work_bytes)
     print(f"flash: {kilobytes(need.weight_bytes)} of weights and at most {kilobytes(need.code_bytes)} of code")
-    print(f"RAM:   {kilobytes(need.work_bytes)} of work buffer (at least {bound})")
+    work, around = map(kilobytes, (need.work_bytes, need.io_bytes))
+    print(f"RAM:   {work} of work buffer (at least {bound}), {around} of the caller's input and output")
+    print(f"peak:  {_peak_text(found)}")
     if isinstance(found.stream, Footprint):
         state, work = map(kilobytes, (found.stream.state_bytes, found.stream.push_work_bytes))
         cost = f"at most {thousands(found.stream.push_macs)} MACs a sample"
@@ -173,6 +185,15 @@ def show_inspection(found: Inspection) -> None:
     print(f"stack: at most {thousands(need.stack_bytes)} bytes (code and stack: gcc on Cortex-M)")
     show_forms(found.forms)
     show_parts(parts.fits(need))
+
+
+def _peak_text(found: Inspection) -> str:
+    """Where the work buffer is fullest, and what lies there: values, and memory that a layer has beside its values."""
+    layer, alive = found.peak
+    if not alive:
+        return "nothing lies in the work buffer"
+    titles = {name: f"beside {name[1:-1]}" if name.startswith("[") else f"of {name}" for name in alive}
+    return f"layer {layer}, with " + ", ".join(f"{kilobytes(alive[name])} {title}" for name, title in titles.items())
 
 
 def _titled(layer: ExportedLayer) -> str:
@@ -193,7 +214,7 @@ def _form_cells(name: str, form: Footprint | str) -> list[str]:
         return [name, "", "", "", "", form]
     fits = parts.fits(form)
     short = ", ".join(fit.part.name for fit in fits if not fit.fits)
-    sizes = (form.weight_bytes, form.code_bytes, form.work_bytes + form.stack_bytes)
+    sizes = (form.weight_bytes, form.code_bytes, form.ram_bytes)
     return [name, *map(thousands, sizes), f"{sum(fit.fits for fit in fits)} of {len(fits)}", short]
 
 
@@ -204,8 +225,9 @@ def show_parts(fits: Sequence[parts.Fit]) -> None:
          _left(x.flash_left, x.part.flash), _left(x.ram_left, x.part.ram), x.part.note]
         for x in fits
     ]  # fmt: skip
-    reserve = f"after {kilobytes(parts.RESERVE_FLASH)} and {kilobytes(parts.RESERVE_RAM)} for the rest of the firmware"
-    print_table(PART_COLUMNS, rows, f"\nleft on well-known parts, {reserve}")
+    reserve = f"{kilobytes(parts.RESERVE_FLASH)} and {kilobytes(parts.RESERVE_RAM)} for the rest of the firmware"
+    title = f"\nleft on well-known parts, after the caller's input and output and {reserve}"
+    print_table(PART_COLUMNS, rows, title)
 
 
 def _left(count: int, capacity: int) -> str:

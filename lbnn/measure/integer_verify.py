@@ -11,7 +11,7 @@ import numpy as np
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
-from lbnn.base.terminal import kilobytes, print_table, progress, thousands
+from lbnn.base.terminal import kilobytes, print_table, progress
 from lbnn.device.compilers import CompileError
 from lbnn.device.devices import DEVICES
 from lbnn.device.runs import OutOfMemory
@@ -172,4 +172,4 @@ def _cells(row: IntegerVerdict, headed: bool) -> list[str]:
     differ = f"{row.differ}, first {row.first}" if row.differ else "none"
     classes = [] if not headed else ["" if row.class_error is None else f"{row.class_error:.1e}"]
     status = "ok" if row.passed else "fails"
-    return [row.backend, differ, *classes, status, thousands(cost.instructions), *map(kilobytes, sizes)]
+    return [row.backend, differ, *classes, status, cost.counted, *map(kilobytes, sizes)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lbnn.base.errors import LbnnError
+from lbnn.base.errors import LbnnError, one_line
 from lbnn.model.file import Model
 from lbnn.model.inputs import input_scale, trained_range
 from lbnn.train.about import trained_classes
@@ -56,13 +56,30 @@ def input_range(model: Model, table: Table | None) -> list[tuple[float, float]]:
     return [(float(c - 2 * s), float(c + 2 * s)) for c, s in zip(centre, spread, strict=True)]
 
 
+LONGEST_HOW = 80
+CROSSED = "cross-validation"
+
+
+def trained_how(metadata: Mapping[str, Any]) -> str:
+    """What the scores of the file are of: rows that the network was not fitted to, or others of its kind were not."""
+    how = _test_of(metadata).get("how")
+    if not isinstance(how, str) or CROSSED not in how:
+        return "rows that were kept out of training"
+    return f"{one_line(how)[:LONGEST_HOW]}, each predicted by a network that had not seen it"
+
+
+def _test_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    test = metadata.get("test")
+    return test if isinstance(test, dict) else {}
+
+
 def trained_scores(metadata: Mapping[str, Any]) -> dict[str, str]:
     """What the file says of its test rows, as far as it is numbers."""
-    test = metadata.get("test")
-    test = test if isinstance(test, dict) else {}
+    test = _test_of(metadata)
     coverage = test.get("coverage")
     coverage = coverage if isinstance(coverage, dict) else {}
-    keys = {"test rows": "rows", "accuracy": "accuracy", "NLL": "nll", "RMSE": "rmse", "Brier": "brier", "ECE": "ece"}
+    rows = "rows" if CROSSED in str(test.get("how")) else "test rows"
+    keys = {rows: "rows", "accuracy": "accuracy", "NLL": "nll", "RMSE": "rmse", "Brier": "brier", "ECE": "ece"}
     scores = {name: test.get(key) for name, key in keys.items()}
     shown = {name: f"{value:.4g}" for name, value in scores.items() if isinstance(value, (int, float))}
     covered = {f"{k} interval covers": percent(v) for k, v in coverage.items() if isinstance(v, (int, float))}

@@ -69,5 +69,6 @@ def _by_layer(lines: Mapping[int, int], owners: Mapping[int, str]) -> Counter[st
 
 
 def total(layers: Sequence[LayerCost]) -> LayerCost:
-    """All layers together."""
-    return LayerCost("total", "", "", sum(x.instructions for x in layers), sum(x.minimum for x in layers))
+    """All layers together; without a minimum where that of one is not known."""
+    least = sum(x.minimum for x in layers) if all(x.minimum for x in layers) else 0
+    return LayerCost("total", "", "", sum(x.instructions for x in layers), least)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from lbnn.model.file import Model
 from lbnn.train.about import trained_columns
 from lbnn.train.table import Table
 
-MOST_LIVE_INPUTS = 6
+MOST_LIVE_INPUTS = 16
 """A slice for each input is drawn; more would not be looked at."""
 MOST_POINTS = 400
 BEYOND = 0.4
@@ -25,8 +25,8 @@ BEYOND = 0.4
 
 def live_data(model: Model, inputs: Sequence[str], targets: Sequence[str], table: Table | None) -> str:
     """What the script needs, as JSON that can stand inside an HTML element: no < > &."""
-    choices = _choices(model, inputs)
-    chosen = {choice["first"] + i for choice in choices for i in range(len(choice["levels"]))}
+    choices = find_choices(model, inputs)
+    chosen = indicators(choices)
     ranges = enumerate(zip(inputs, input_range(model, table), strict=True))
     data = {
         "wasm": base64.b64encode(wasm.compile_wasm(model)).decode(),
@@ -46,7 +46,7 @@ def _live_input(index: int, name: str, low: float, high: float) -> dict[str, Any
     return {"index": index, "name": name, "low": low, "high": high, "from": low - beyond, "to": high + beyond}
 
 
-def _choices(model: Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+def find_choices(model: Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
     """The categories: where the indicators of each begin among the inputs."""
     choices, first = [], 0
     for column in trained_columns(model.metadata):
@@ -54,6 +54,11 @@ def _choices(model: Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
             choices.append({"first": first, "name": column.name, "levels": list(column.levels)})
         first += len(column.inputs)
     return choices if first == len(inputs) else []
+
+
+def indicators(choices: Sequence[Mapping[str, Any]]) -> set[int]:
+    """The inputs that are 0 or 1, one for each category."""
+    return {choice["first"] + i for choice in choices for i in range(len(choice["levels"]))}
 
 
 def _points(table: Table) -> list[list[float]]:

@@ -18,17 +18,21 @@ from lbnn.base import resources
 from lbnn.base.templates import render
 from lbnn.base.terminal import kilobytes, thousands
 from lbnn.base.version import __version__
+from lbnn.device.compilers import DEFAULT_FLAGS
 from lbnn.exporters.c import Footprint
 from lbnn.measure import parts
+from lbnn.measure.counting import FLAGS_TEXT
 from lbnn.measure.evaluation import Evaluated
 from lbnn.measure.inspection import C_FORMS, Inspection
-from lbnn.measure.labels import percent
+from lbnn.measure.labels import percent, trained_how
 from lbnn.measure.layers import LayerCost
 from lbnn.measure.loss import BitLoss
 from lbnn.measure.parity import FLOAT32_TOLERANCE, Verdict
+from lbnn.measure.slices import Drawn
 from lbnn.model.file import Model
 from lbnn.train.calibration import Calibration
 from lbnn.train.class_calibration import ClassCalibration
+from lbnn.train.record import library_versions
 
 OPTIONS = {
     "float32": "",
@@ -77,6 +81,16 @@ class Report:
     live: str | None
     live_missing: str
     c_name: str
+    training: tuple[tuple[str, str], ...] = ()
+    fitted_to_data: bool = False
+    drawn: Drawn | None = None
+    layers_by: str = ""
+    date: str = ""
+
+    @property
+    def trained_how(self) -> str:
+        """What the scores in the model file are of."""
+        return trained_how(self.model.metadata)
 
     @property
     def heaviest(self) -> int:
@@ -94,6 +108,8 @@ def render_page(report: Report) -> str:
         version=__version__,
         reserve=(parts.RESERVE_FLASH, parts.RESERVE_RAM),
         tolerance=FLOAT32_TOLERANCE,
+        verified_flags=" ".join(DEFAULT_FLAGS),
+        counted_flags=FLAGS_TEXT,
         style=Markup(_source("page.css")),  # our own file
         script=Markup(script),  # our own file
         script_hash=digest,
@@ -102,6 +118,7 @@ def render_page(report: Report) -> str:
         percent=percent,
         error=_error,
         options=OPTIONS,
+        versions=library_versions(),
     )
 
 

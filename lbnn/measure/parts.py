@@ -1,8 +1,8 @@
 """Well-known microcontrollers, and whether a model fits them with room for the rest of a firmware.
 
 Flash: weights, code, the routines for float where the core has no unit for it and they are called, and a reserve. RAM:
-work buffer, stack and a reserve. The estimate of code and stack is an upper bound for gcc on Cortex-M, see
-lbnn/exporters/c/footprint.py; other instruction sets get an allowance on top.
+work buffer, stack, the caller's input and output arrays, and a reserve. The estimate of code and stack is an upper
+bound for gcc on Cortex-M, see lbnn/exporters/c/footprint.py; other instruction sets get an allowance on top.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SOFT_FLOAT = 6 * KIB
 class Chip:
     """A part, bytes that one model can use: RAM is the largest block, flash that of the usual board if external.
 
-    `code` is how many times the code of a Cortex-M it needs at most. `copies_constants`: avr-gcc keeps constants in
-    RAM too, because an AVR reads flash with instructions of its own. `wide_int`: an int has 32 bits.
+    Both are from the `datasheet`, external flash from that of the board or module, which it names behind the chip's.
+    `code` is how many times the code of a Cortex-M it needs at most. `wide_int`: an int has 32 bits.
     """
 
     name: str
@@ -33,21 +33,95 @@ class Chip:
     fpu: bool
     flash: int
     ram: int
+    datasheet: str
     note: str = ""
     code: float = 1.0
-    copies_constants: bool = False
     wide_int: bool = True
 
 
+_ATMEGA328P, _ATMEGA2560 = "Microchip DS40002061, ATmega48A to 328P", "Atmel 2549, ATmega640 to 2561"
+_M4F, _M7, _M33 = "Cortex-M4F", "Cortex-M7", "Cortex-M33"
+
+
+def _avr(name: str, flash: int, ram: int, datasheet: str, note: str) -> Chip:
+    return Chip(name, "AVR, 8 bits", False, flash * KIB, ram * KIB, datasheet, note, code=2.5, wide_int=False)
+
+
+def _with(chip: str, board: str) -> str:
+    """The documents of a chip without flash of its own, and of the usual board or module around it."""
+    return f"{chip}; flash: {board}"
+
+
 PARTS = (
-    Chip("ATmega2560", "AVR, 8 bits", False, 256 * KIB, 8 * KIB, "weights also in RAM", 2.5, True, False),
-    Chip("STM32F030R8", "Cortex-M0", False, 64 * KIB, 8 * KIB),
-    Chip("RP2040", "Cortex-M0+", False, 2048 * KIB, 264 * KIB, "flash of a Pico"),
-    Chip("ESP32-C3", "RV32IMC", False, 4096 * KIB, 384 * KIB, "flash of the usual module; 16 KB of RAM are cache", 1.5),
-    Chip("STM32F407VG", "Cortex-M4F", True, 1024 * KIB, 128 * KIB, "and 64 KB of core-coupled RAM"),
-    Chip("STM32L476RG", "Cortex-M4F", True, 1024 * KIB, 96 * KIB, "and 32 KB in a second block"),
-    Chip("nRF52840", "Cortex-M4F", True, 1024 * KIB, 256 * KIB),
-    Chip("STM32H743ZI", "Cortex-M7", True, 2048 * KIB, 512 * KIB, "AXI block; 1 MB in all"),
+    _avr("Arduino Uno", 32, 2, _ATMEGA328P, "ATmega328P"),
+    _avr("Arduino Nano", 32, 2, _ATMEGA328P, "ATmega328P; 2 KB may be boot loader"),
+    _avr("Arduino Mega", 256, 8, _ATMEGA2560, "ATmega2560; 64 KB for weights"),
+    Chip("Arduino Uno R4", _M4F, True, 256 * KIB, 32 * KIB, "Renesas R01DS0355, RA4M1", "R7FA4M1AB"),
+    Chip("STM32F030R8", "Cortex-M0", False, 64 * KIB, 8 * KIB, "ST DS9773, STM32F030"),
+    Chip("STM32G071RB", "Cortex-M0+", False, 128 * KIB, 36 * KIB, "ST DS12232, STM32G071", "32 KB with parity"),
+    Chip(
+        "RP2040",
+        "Cortex-M0+",
+        False,
+        2048 * KIB,
+        264 * KIB,
+        _with("Raspberry Pi RP2040", "Raspberry Pi Pico"),
+        "flash of a Pico",
+    ),
+    Chip(
+        "RP2350",
+        _M33,
+        True,
+        4096 * KIB,
+        520 * KIB,
+        _with("Raspberry Pi RP2350", "Raspberry Pi Pico 2"),
+        "flash of a Pico 2",
+    ),
+    Chip(
+        "ESP32",
+        "Xtensa LX6",
+        True,
+        4096 * KIB,
+        160 * KIB,
+        _with("Espressif ESP32 Series", "Espressif ESP32-WROOM-32E"),
+        "520 KB in all; static data in ESP-IDF",
+        1.5,
+    ),
+    Chip(
+        "ESP32-S3",
+        "Xtensa LX7",
+        True,
+        8192 * KIB,
+        416 * KIB,
+        _with("Espressif ESP32-S3 Series", "Espressif ESP32-S3-WROOM-1"),
+        "512 KB in all; flash of the module's N8",
+        1.5,
+    ),
+    Chip(
+        name="ESP32-C3",
+        core="RV32IMC",
+        fpu=False,
+        flash=4096 * KIB,
+        ram=384 * KIB,
+        datasheet=_with("Espressif ESP32-C3 Series", "Espressif ESP32-C3-MINI-1"),
+        note="flash of the usual module; 16 KB of RAM are cache",
+        code=1.5,
+    ),
+    Chip("STM32F407VG", _M4F, True, 1024 * KIB, 128 * KIB, "ST DS8626, STM32F407", "and 64 KB of core-coupled RAM"),
+    Chip("STM32L476RG", _M4F, True, 1024 * KIB, 96 * KIB, "ST DS10198, STM32L476", "and 32 KB in a second block"),
+    Chip("nRF52840", _M4F, True, 1024 * KIB, 256 * KIB, "Nordic nRF52840 Product Specification"),
+    Chip("nRF5340", _M33, True, 1024 * KIB, 512 * KIB, "Nordic nRF5340 Product Specification", "application core"),
+    Chip("STM32U575ZI", _M33, True, 2048 * KIB, 768 * KIB, "ST DS13737, STM32U575", "SRAM 1 to 3 side by side"),
+    Chip("STM32H743ZI", _M7, True, 2048 * KIB, 512 * KIB, "ST DS12110, STM32H743", "AXI block; 1 MB in all"),
+    Chip(
+        "Teensy 4.0",
+        _M7,
+        True,
+        1984 * KIB,
+        512 * KIB,
+        _with("NXP IMXRT1060CEC, i.MX RT1062", "PJRC Teensy 4.0 Technical Specifications"),
+        "1 MB of RAM in all",
+    ),
 )
 
 
@@ -77,18 +151,17 @@ class Fit:
 
     def as_plain(self) -> dict[str, Any]:
         """Everything as plain data."""
-        part = {key: asdict(self.part)[key] for key in ("name", "core", "fpu", "flash", "ram", "note")}
+        part = {key: asdict(self.part)[key] for key in ("name", "core", "fpu", "flash", "ram", "datasheet", "note")}
         return {**part, "fits": self.fits, "flash_left": self.flash_left, "ram_left": self.ram_left}
 
 
 def place(need: Footprint, part: Chip) -> Fit:
     """The model on one part."""
     code = round(part.code * need.code_bytes) + (0 if part.fpu or not need.floats else SOFT_FLOAT)
-    constants = need.weight_bytes if part.copies_constants else 0
     return Fit(
         part,
         flash=need.weight_bytes + code + RESERVE_FLASH,
-        ram=need.work_bytes + need.stack_bytes + constants + RESERVE_RAM,
+        ram=need.ram_bytes + need.io_bytes + RESERVE_RAM,
         compiles=part.wide_int or not need.wide_int,
     )
 

@@ -14,7 +14,7 @@ from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import growing_file, refuse_unwritable
 from lbnn.base.moments import Moments
-from lbnn.base.terminal import share_bar
+from lbnn.base.terminal import counted, share_bar
 from lbnn.measure.backends import choose_backends, find_runner
 from lbnn.measure.class_prediction import predict_classes
 from lbnn.measure.data_rows import check_row_shape, csv_rows, number_cell, outside_range, run_parts
@@ -145,10 +145,10 @@ def _scores(predicted: Predicted, moments: Moments[Floats], rows: NewRows, logar
 
 
 def _lines(found: dict[str, Any], totals: Totals) -> list[str]:
-    lines = [f"{found['predicted']} of {found['rows']} rows predicted"]
+    lines = [f"{found['predicted']} of {counted(found['rows'], 'row')} predicted"]
     if "nll" in found:
         lines.append(
-            f"{found['scored']} rows with a known target: NLL {found['nll']:.4g}, RMSE {found['rmse']:.4g}, "
+            f"{counted(found['scored'], 'row')} with a known target: NLL {found['nll']:.4g}, RMSE {found['rmse']:.4g}, "
             f"{found['level']:.4g} interval covers {found['covered']:.1%}"
         )
     hint = "intervals are those of a Gaussian; lbnn calibrate makes them hold, and says when to be unsure"

@@ -7,11 +7,13 @@ policy forbids everything else.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from markupsafe import Markup
 
-from lbnn.base.errors import LbnnError
+from lbnn.base.errors import LbnnError, one_line
 from lbnn.base.files import refuse_unwritable, write_file
 from lbnn.exporters import wasm
 from lbnn.exporters.c import Footprint
@@ -20,22 +22,35 @@ from lbnn.graph.drawing import draw_graph
 from lbnn.graph.reference import predict
 from lbnn.measure import parts
 from lbnn.measure.backends import choose_backends
-from lbnn.measure.counting import reference_layer_costs
+from lbnn.measure.counting import reference_device, reference_layer_costs
 from lbnn.measure.evaluation import score_on_data, table_for
 from lbnn.measure.inspection import C_FORMS, inspect_model
 from lbnn.measure.integer_verify import ordinary_loss, ordinary_samples
-from lbnn.measure.labels import class_names_of, input_names, output_size, refuse_labels, target_names, trained_scores
+from lbnn.measure.labels import (
+    class_names_of,
+    input_names,
+    output_size,
+    refuse_labels,
+    target_names,
+    trained_scores,
+)
 from lbnn.measure.live import MOST_LIVE_INPUTS, live_data
 from lbnn.measure.loss import BitLoss, measure_loss
 from lbnn.measure.page import FormRow, Report, render_page
 from lbnn.measure.parity import FLOAT32_TOLERANCE
 from lbnn.measure.samples import draw_samples
+from lbnn.measure.slices import draw_without_data
 from lbnn.measure.stored import as_stored
+from lbnn.measure.story import training_lines
 from lbnn.measure.verify import verify_backends
 from lbnn.model.file import Model, read_model
 from lbnn.train.calibration import read_calibration
 from lbnn.train.class_calibration import read_class_calibration
+from lbnn.train.csvfile import CsvFormat
+from lbnn.train.record import is_training_data
 from lbnn.train.table import Table
+
+LONGEST_DATE = 80
 
 
 def write_report(
@@ -46,8 +61,10 @@ def write_report(
     backends: Sequence[str] | None = None,
     samples: int = 32,
     force: bool = False,
+    date: str | None = None,
+    form: CsvFormat | None = None,
 ) -> Path:
-    """Writes the page about the model in `path`, on `data` if there is some."""
+    """Writes the page about the model in `path`, on `data` if there is some; `date` is what the page says it is."""
     refuse_unwritable(out, force)
     if target is not None and data is None:
         raise LbnnError("--target names a column of --data; give both")
@@ -55,8 +72,9 @@ def write_report(
     model = read_model(path)
     if data is not None:
         refuse_labels(model, "report --data")
-    table = None if data is None else table_for(model, data, target)
-    return write_file(out, render_page(gather(path, model, table, data, names, left_out, samples)), force)
+    table = None if data is None else table_for(model, data, target, form)
+    report = gather(path, model, table, data, names, left_out, samples)
+    return write_file(out, render_page(replace(report, date=one_line(date or "")[:LONGEST_DATE])), force)
 
 
 def gather(
@@ -91,6 +109,10 @@ def gather(
         calibration=None if classes else read_calibration(model.metadata, len(targets)),
         classes=classes,
         class_calibration=read_class_calibration(model.metadata) if classes else None,
+        training=training_lines(model.metadata),
+        fitted_to_data=data is not None and is_training_data(model.metadata, data),
+        drawn=draw_without_data(path, model, inputs, targets) if table is None and find_spec("matplotlib") else None,
+        layers_by=reference_device() or "",
         live=live,
         live_missing=wasm.missing() if len(inputs) <= MOST_LIVE_INPUTS else "",
         c_name=identifier(model.name),

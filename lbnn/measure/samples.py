@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lbnn.base.arrays import AnyArray
+from lbnn.base.terminal import counted
 from lbnn.model.file import Model
 from lbnn.model.inputs import input_scale
 
@@ -26,6 +27,11 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.kinds)
+
+    @property
+    def counted(self) -> str:
+        """How many, for people."""
+        return counted(len(self), "sample")
 
 
 def draw_samples(model: Model, count: int, seed: int, input_variance: bool = False) -> Samples:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 from pathlib import Path
 
 import torch
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
-from lbnn.model.file import load
+from lbnn.model.file import load, read_model
 from lbnn.train.montecarlo import monte_carlo, samples_replaced
 
 STANDARD_ERROR = 0.1
 """The accuracy that Monte Carlo is asked for: one standard error of its variance, relative."""
-DRAWN_NUMBERS = 100_000_000
-"""About how many weights are drawn in all: some seconds."""
+DRAWN_NUMBERS, COMPUTED_NUMBERS = 100_000_000, 2_000_000_000
+"""About how many weights are drawn and how many values of layers computed in all: some seconds, of a network with
+millions of products half a minute."""
+MOST_INPUTS, LEAST_SAMPLES, MOST_SAMPLES = 16, 500, 20_000
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,11 @@ class Sampling:
 def sampled_passes(path: Path, inputs: Floats) -> Sampling | None:
     """What Monte Carlo needs; None for a network without Gaussian weights, which has nothing to draw."""
     network = load(path)
-    x = torch.from_numpy(inputs[:16])
+    values = sum(prod(value.shape) for value in read_model(path).graph.values.values())
+    x = torch.from_numpy(inputs[: min(MOST_INPUTS, max(1, COMPUTED_NUMBERS // (LEAST_SAMPLES * values)))])
     numbers = sum(parameter.numel() for parameter in network.parameters()) // 2 + x.numel()
-    samples = min(20_000, max(500, DRAWN_NUMBERS // numbers))
+    within = min(DRAWN_NUMBERS // numbers, COMPUTED_NUMBERS // (values * len(x)))
+    samples = min(MOST_SAMPLES, max(LEAST_SAMPLES, within))
     try:
         check = monte_carlo(network, x, samples, torch.Generator().manual_seed(0))
     except LbnnError:

@@ -21,7 +21,7 @@ Clock = Callable[[], float]
 
 # Slices are shorter than a scheduler's, so that on a busy machine most of them pass without an interruption.
 SLICE_SECONDS = 0.001
-MOST_ROUNDS, LEAST_ROUNDS = 201, 11
+MOST_ROUNDS, LEAST_ROUNDS, SLOW_ROUNDS = 201, 11, 3  # at least; those of a second or more fewer
 COMPARISON_SECONDS = 5.0
 REFERENCE = "onnx"
 
@@ -41,15 +41,18 @@ class Time:
 
 def time_in_turns(clocks: Mapping[str, Clock], batch: int, seconds: float = COMPARISON_SECONDS) -> dict[str, Time]:
     """The times of all, in turns: every round asks each clock once, and after about `seconds` no round begins."""
-    taken = np.array(list(_rounds(clocks, time.perf_counter() + seconds)))
+    taken = np.array(list(_rounds(clocks, seconds)))
     names = list(clocks)
     reference = taken[:, names.index(REFERENCE)] if REFERENCE in clocks else None
     return {name: _time(taken[:, i], reference, batch) for i, name in enumerate(names)}
 
 
-def _rounds(clocks: Mapping[str, Clock], end: float) -> Iterator[list[float]]:
+def _rounds(clocks: Mapping[str, Clock], seconds: float) -> Iterator[list[float]]:
+    begin = time.perf_counter()
     for number in range(MOST_ROUNDS):
-        if number >= LEAST_ROUNDS and time.perf_counter() > end:
+        taken = time.perf_counter() - begin
+        least = SLOW_ROUNDS if taken > number else LEAST_ROUNDS
+        if number >= least and taken > seconds:
             return
         yield [clock() for clock in clocks.values()]
 
@@ -57,6 +60,8 @@ def _rounds(clocks: Mapping[str, Clock], end: float) -> Iterator[list[float]]:
 def clock(run: Run) -> Clock:
     """Times a function over as many calls as fill a slice; the first call, which may set things up, does not count."""
     run()
+    if _seconds(run, 1) > SLICE_SECONDS:
+        return lambda: _seconds(run, 1)
     repeats = max(1, round(SLICE_SECONDS / median(_seconds(run, 3) for _ in range(3))))
     return lambda: _seconds(run, repeats)
 
@@ -88,6 +93,11 @@ def bind_onnx(proto: Any, inputs: Floats) -> tuple[int, Run]:
     return int(best), runs[best]
 
 
+def one_onnx_thread(proto: Any, inputs: Floats) -> Run:
+    """The same on one thread, whatever the batch."""
+    return _onnx_session(proto, inputs, 1)
+
+
 def _onnx_session(proto: Any, inputs: Floats, threads: int) -> Run:
     import onnxruntime as ort
 
@@ -102,16 +112,16 @@ def _onnx_session(proto: Any, inputs: Floats, threads: int) -> Run:
     return lambda: session.run_with_iobinding(binding)
 
 
-def bind_torch(network: Any, inputs: Floats) -> Run:
-    """The layers themselves, without gradients."""
+def bind_torch(network: Any, inputs: Floats, part: int) -> Run:
+    """The layers themselves, without gradients; at most `part` inputs at once."""
     import torch
 
-    x = torch.from_numpy(inputs)
+    parts = [torch.from_numpy(inputs[begin : begin + part]) for begin in range(0, len(inputs), part)]
     network.eval()
 
     def run() -> Any:
         with torch.inference_mode():
-            return network(x)
+            return [network(x) for x in parts]
 
     return run
 

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from lbnn.base.errors import LbnnError
-from lbnn.base.terminal import kilobytes, print_table, progress, thousands
-from lbnn.device.compilers import CompileError
+from lbnn.base.terminal import kilobytes, print_table, progress
+from lbnn.device.compilers import DEFAULT_FLAGS, CompileError
 from lbnn.device.runs import OutOfMemory
 from lbnn.measure.backends import find_runner
 from lbnn.measure.conditioning import Conditioning
@@ -53,10 +53,11 @@ def verify_backends(
 
 
 def too_small(error: CompileError) -> str:
-    """Which memory of a board an image overflows, or nothing if that is not what the linker complained about."""
+    """Which memory an image overflows, or what its header says of such a machine; nothing of other errors."""
     found = re.search(r"(ROM|RAM)\W? overflowed(?: by (\d+) bytes)?", error.log)
     if not found:
-        return ""
+        refused = re.search(r'#error "\S+ ((?:counts up|has|computes in)[^:"]*)', error.log)
+        return refused[1] if refused else ""
     memory = {"ROM": "flash", "RAM": "RAM"}[found[1]]
     return f"{memory} too small" + (f" by {int(found[2]):,} bytes" if found[2] else "")
 
@@ -89,6 +90,12 @@ VERDICT_COLUMNS = (
 )
 
 
+VERIFIED_COSTS = (
+    f"instructions: average of these samples, extreme ones among them, built with {' '.join(DEFAULT_FLAGS)}; "
+    "lbnn bench has ordinary ones and lets the compiler fuse multiply and add, so its counts and code are smaller"
+)
+
+
 def show_verdicts(
     rows: Sequence[Verdict], lacking: Mapping[str, str], title: str, conditioning: Conditioning | None = None
 ) -> None:
@@ -96,6 +103,8 @@ def show_verdicts(
     headed = any(row.class_error is not None for row in rows)
     columns = [*VERDICT_COLUMNS[:5], *(["class error"] if headed else []), *VERDICT_COLUMNS[5:]]
     print_table(columns, [_cells(row, headed) for row in rows], title)
+    if any(row.cost.instructions for row in rows):
+        print(VERIFIED_COSTS)
     if conditioning is not None:
         print(conditioning)
     for row in rows:
@@ -118,4 +127,4 @@ def _cells(row: Verdict, headed: bool) -> list[str]:
     status = "ok" if row.passed else "fails"
     errors = [f"{number:.1e}" for number in (row.mean_error, row.mean_bound, row.var_error, row.var_bound)]
     errors += [] if not headed else ["" if row.class_error is None else f"{row.class_error:.1e}"]
-    return [row.backend, *errors, row.worst, status, thousands(cost.instructions), *map(kilobytes, sizes)]
+    return [row.backend, *errors, row.worst, status, cost.counted, *map(kilobytes, sizes)]

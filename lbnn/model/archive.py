@@ -46,6 +46,8 @@ GLOBALS = {"torch._utils _rebuild_tensor_v2", "collections OrderedDict", *ITEM_S
 
 HOW_TO_MAKE_ONE = "a model file is what lbnn.save(model, path, input_shape=...) or lbnn train writes"
 
+OF_TORCH = "is a file of torch.save, not of lbnn.save"
+
 
 def read_archive(data: bytes) -> Any:
     """The plain data and tensors in the bytes of a file."""
@@ -76,7 +78,7 @@ def _members(data: bytes) -> dict[str, bytes]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         infos = archive.infolist()
         if any(info.compress_type != zipfile.ZIP_STORED for info in infos):
-            raise LbnnError("has compressed members, which lbnn.save never writes")
+            raise LbnnError(f"has compressed members, as TorchScript has and lbnn.save never writes; {HOW_TO_MAKE_ONE}")
         if sum(info.file_size for info in infos) > len(data):
             raise LbnnError("claims more data than it holds")
         found = [(match[1], info) for info in infos if (match := MEMBER.fullmatch(info.filename))]
@@ -94,9 +96,9 @@ def _check_pickle(members: Mapping[str, bytes]) -> None:
         if number > MAX_PICKLE:
             raise LbnnError(f"has more than {MAX_PICKLE} pickle codes of graph and metadata")
         if opcode.name not in OPCODES:
-            raise LbnnError(f"is not a file of lbnn.save (pickle code {opcode.name}); {HOW_TO_MAKE_ONE}")
+            raise LbnnError(f"{OF_TORCH}, such as a state_dict; {HOW_TO_MAKE_ONE}")
         if opcode.name == "GLOBAL" and argument not in GLOBALS:
-            raise LbnnError(f"is not a file of lbnn.save (refers to {str(argument)[:100]!r}); {HOW_TO_MAKE_ONE}")
+            raise LbnnError(f"{OF_TORCH} (refers to {str(argument)[:100]!r}); {HOW_TO_MAKE_ONE}")
         if opcode.name == "BINPERSID":
             _check_storage(pushed[-7:], members)
         elif opcode.name.endswith("BINPUT"):

@@ -43,6 +43,11 @@ from lbnn.nn.wrapped import unwrap
 from lbnn.ops.limits import MAX_ELEMENTS, check_size
 
 LONGEST_MESSAGE = 1000
+OTHER_FILES = {
+    ".onnx": "is an ONNX file; give the model file (.pt) that it was exported from",
+    **dict.fromkeys((".csv", ".tsv", ".parquet"), "is a table, not a model; lbnn train makes a model file of it"),
+}
+"""What is taken for a model file, by the end of its name."""
 
 
 @dataclass(frozen=True)
@@ -194,9 +199,12 @@ def _read(path: Path) -> bytes:
             raise LbnnError("is a folder; name a model file")
         if not path.is_file():
             raise LbnnError("there is no such file")
-        return path.read_bytes()
+        data = path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         raise LbnnError(f"can't be read ({error})") from None
+    if not data.startswith(b"PK") and path.suffix.lower() in OTHER_FILES:
+        raise LbnnError(OTHER_FILES[path.suffix.lower()])
+    return data
 
 
 def _graph(saved: Saved, name: str) -> Graph:

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 import lbnn.nn as bnn
+from lbnn.base.advice import instead_of
 from lbnn.base.arrays import Array
 from lbnn.base.errors import LbnnError
-from lbnn.base.moments import Moments
+from lbnn.base.moments import Moments, instead
 from lbnn.graph import INPUT, Graph, GraphBuilder
 from lbnn.model.params import parameters
 from lbnn.model.sums import Form, MovedValue, SharedSums, least
@@ -25,13 +26,13 @@ from lbnn.ops import Shape
 from lbnn.ops.heads import find_head
 
 HINTS = {
-    "mean": "the moments are not known while tracing",
+    "mean": "the moments are not known while tracing, and an average over pixels is lbnn.nn.AdaptiveAvgPool2d(1)",
     "var": "the moments are not known while tracing",
     "std": "the moments are not known while tracing",
-    "view": "use x.flatten(1)",
-    "reshape": "use x.flatten(1)",
 }
 """What to do instead of reading these attributes."""
+
+TRACED = "forward may use lbnn layers, +, -, * and / by numbers, flatten(1) and lbnn.cat"
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ def _instead(kind: type) -> str:
     """What to use in place of a torch layer."""
     if hasattr(bnn, kind.__name__):
         return f"use lbnn.nn.{kind.__name__}, or convert the network with lbnn.from_torch"
-    return f"lbnn.nn has {', '.join(name for name in bnn.__all__ if name[0].isupper() and 'Layer' not in name)}"
+    return instead_of(kind.__name__)
 
 
 class Proxy(Recording):
@@ -277,7 +278,7 @@ class Proxy(Recording):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "dtype":  # Moments + x asks for dtype to see whether x is a known value
             raise AttributeError(name)
-        hint = HINTS.get(name, "forward may use lbnn layers, +, -, * and / by numbers, flatten(1) and lbnn.cat")
+        hint = HINTS.get(name) or instead(name, TRACED)
         self.tracer.refuse(f"x.{name} can't be traced; {hint}")
 
     @classmethod
@@ -289,7 +290,7 @@ class Proxy(Recording):
         known = TORCH_FUNCTIONS.get(name)
         if known is None:
             first = next(x for x in _flat((*args, *(kwargs or {}).values())) if isinstance(x, Proxy))
-            first.tracer.refuse(f"torch's {name} has no moments; use a layer of lbnn.nn")
+            first.tracer.refuse(f"torch's {name} has no moments; {instead(name, 'use a layer of lbnn.nn')}")
         return known(*args, **(kwargs or {}))
 
 

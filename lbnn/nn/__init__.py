@@ -1,7 +1,11 @@
 """Layers that mirror `torch.nn` and carry a mean and a variance."""
 
+from typing import Any
+
+from torch import nn as _of_torch
 from torch.nn import Identity, Sequential
 
+from lbnn.base.advice import instead_of as _instead_of
 from lbnn.nn.activations import Abs, LeakyReLU, ReLU
 from lbnn.nn.base import BayesianLayer, Layer
 from lbnn.nn.dropout import Dropout
@@ -79,3 +83,11 @@ __all__ = [
 ]
 
 take_apart_by_iteration()
+
+
+def __getattr__(name: str) -> Any:
+    """Of a layer that torch has and lbnn has not, what to use in its place."""
+    kind = getattr(_of_torch, name, None)
+    if isinstance(kind, type) and issubclass(kind, _of_torch.Module):
+        raise AttributeError(f"lbnn.nn has no {name}: {_instead_of(name)}")
+    raise AttributeError(f"module 'lbnn.nn' has no attribute {name!r}")

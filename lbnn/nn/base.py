@@ -84,6 +84,7 @@ class Layer(nn.Module):
 
     def forward(self, *inputs: Signal) -> Signal:
         """Applies the operator, or writes the call down where a network is traced."""
+        self._count(len(inputs))
         tracer = fx_tracer(inputs)
         if tracer is not None:
             return self._fx_node(tracer, inputs)
@@ -91,6 +92,12 @@ class Layer(nn.Module):
             if isinstance(x, Recording):
                 return x.record_layer(self, inputs if ops.find(self.op_name()).arity != 0 else ())
         return self.run(*inputs)
+
+    def _count(self, given: int) -> None:
+        taken = ops.find(self.op_name()).arity
+        if taken and given != taken:
+            values = "1 value" if taken == 1 else f"{taken} values"
+            raise LbnnError(f"{type(self).__name__} takes {values} at a time, got {given}")
 
     def run(self, *inputs: Signal) -> Signal:
         """Computes; a layer that does not always do what its operator does overrides it."""

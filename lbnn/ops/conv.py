@@ -29,18 +29,34 @@ class ConvGeometry:
     groups: int
 
 
+PadAxis = int | tuple[int, int]
+"""Zero padding along an axis: at both ends, or before the input and behind it where they differ."""
+
+
+def pads_before(padding: tuple[PadAxis, ...]) -> Shape:
+    """Zeros before the input."""
+    return tuple(pad if isinstance(pad, int) else pad[0] for pad in padding)
+
+
+def pads_in_all(padding: tuple[PadAxis, ...]) -> Shape:
+    """Zeros at both ends together."""
+    return tuple(2 * pad if isinstance(pad, int) else sum(pad) for pad in padding)
+
+
 def conv(
     xp: Namespace,
     x: Moments[Any],
     weight: Moments[Any] | Factored[Any],
     bias: Moments[Any],
     stride: Shape,
-    padding: Shape,
+    padding: tuple[PadAxis, ...],
     dilation: Shape,
     groups: int,
 ) -> Moments[Any]:
     """E' = E[b] + E * E[w];  V' = V[b] + V * (V[w] + E[w]^2) + E^2 * V[w], with * the convolution."""
-    geometry = ConvGeometry(stride, padding, dilation, groups)
+    if not all(isinstance(pad, int) for pad in padding):
+        x, padding = Moments(*(_padded(xp, part, padding) for part in x)), (0,) * len(padding)
+    geometry = ConvGeometry(stride, pads_before(padding), dilation, groups)
     if isinstance(weight, Factored):
         return conv_factored(xp, x, weight, bias, geometry)
     spread = weight.var + weight.mean * weight.mean
@@ -56,12 +72,14 @@ def conv_point(
     weight: Moments[Any] | Factored[Any],
     bias: Moments[Any],
     stride: Shape,
-    padding: Shape,
+    padding: tuple[PadAxis, ...],
     dilation: Shape,
     groups: int,
 ) -> Moments[Any]:
     """V' = V[b] + E^2 * V[w]: the input is known."""
-    geometry = ConvGeometry(stride, padding, dilation, groups)
+    if not all(isinstance(pad, int) for pad in padding):
+        x, padding = _padded(xp, x, padding), (0,) * len(padding)
+    geometry = ConvGeometry(stride, pads_before(padding), dilation, groups)
     if isinstance(weight, Factored):
         return conv_factored(xp, x, weight, bias, geometry)
     return Moments(
@@ -70,8 +88,12 @@ def conv_point(
     )
 
 
+def _padded(xp: Namespace, x: Any, padding: tuple[PadAxis, ...]) -> Any:
+    return xp.pad(x, tuple((pad, pad) if isinstance(pad, int) else pad for pad in padding))
+
+
 def conv_shape(
-    x: Shape, weight: Shape, bias: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int
+    x: Shape, weight: Shape, bias: Shape, stride: Shape, padding: tuple[PadAxis, ...], dilation: Shape, groups: int
 ) -> Shape:
     """(C, *spatial) -> (C', *spatial'), as in torch."""
     rank = len(weight) - 2
@@ -79,13 +101,14 @@ def conv_shape(
         raise LbnnError(f"conv: input {x} does not fit weight {weight} and bias {bias}")
     if any(len(per_axis) != rank for per_axis in (stride, padding, dilation)):
         raise LbnnError(f"conv: stride, padding and dilation need {rank} entries each")
-    if min(groups, *stride, *dilation) < 1 or min(padding) < 0:
+    before, both = pads_before(padding), pads_in_all(padding)
+    if min(groups, *stride, *dilation) < 1 or any(not 0 <= pad <= all_ for pad, all_ in zip(before, both, strict=True)):
         raise LbnnError("conv: stride, dilation and groups must be at least 1 and padding at least 0")
     if x[0] != weight[1] * groups or weight[0] % groups:
         raise LbnnError(f"conv: {x[0]} channels do not fit weight {weight} in {groups} groups")
     spatial = tuple(
-        (size + 2 * pad - step * (extent - 1) - 1) // jump + 1
-        for size, extent, jump, pad, step in zip(x[1:], weight[2:], stride, padding, dilation, strict=True)
+        (size + pad - step * (extent - 1) - 1) // jump + 1
+        for size, extent, jump, pad, step in zip(x[1:], weight[2:], stride, both, dilation, strict=True)
     )
     if min(spatial) < 1:
         raise LbnnError(f"conv: the kernel {weight[2:]} is larger than the padded input {x[1:]}")
@@ -101,13 +124,14 @@ def _oracle(x: Any, weight: Any, bias: Any, stride: Shape, padding: Shape, dilat
 def _products(use: Use) -> int:
     """Pairs of a weight and an input inside the image."""
     out, inputs, *kernel = use.params["weight"].shape
-    geometry = (use.attrs[key] for key in ("stride", "padding", "dilation"))
-    return int(out * inputs * pairs_inside(use, tuple(kernel), *geometry))
+    stride, before, dilation = use.attrs["stride"], pads_before(use.attrs["padding"]), use.attrs["dilation"]
+    return int(out * inputs * pairs_inside(use, tuple(kernel), stride, before, dilation))
 
 
 def _held(use: Use) -> int:
-    axes = zip(use.inputs[0][1:], use.attrs["padding"], use.output[1:], use.params["weight"].shape[2:], strict=True)
-    return unfolded(use.inputs[0][0], (AxisSpan(size + 2 * pad, number, taps) for size, pad, number, taps in axes))
+    pads, kernel = pads_in_all(use.attrs["padding"]), use.params["weight"].shape[2:]
+    axes = zip(use.inputs[0][1:], pads, use.output[1:], kernel, strict=True)
+    return unfolded(use.inputs[0][0], (AxisSpan(size + pad, number, taps) for size, pad, number, taps in axes))
 
 
 def _sample(

@@ -27,7 +27,7 @@ from lbnn.base.moments import Moments
 from lbnn.ops.leaky_relu import leaky_relu
 from lbnn.ops.namespace import Namespace
 from lbnn.ops.tail import FAR, RATIO_TABLES
-from lbnn.ops.traced import is_traced
+from lbnn.ops.traced import is_exported, is_traced
 
 BLOCK = 2**16
 """Elements computed at once: what a step needs besides its results stays in the cache and out of the peak memory."""
@@ -44,7 +44,7 @@ def kinked_line(xp: Namespace, x: Moments[Tensor], slope: float) -> Moments[Tens
         dtype = torch.promote_types(mean.dtype, var.dtype)
         wide = Moments(*(part.to(dtype if dtype in RATIO_TABLES else torch.float32) for part in x))
         return Moments(*(part.to(dtype) for part in kinked_line(xp, wide, slope)))
-    if is_transformed() or is_traced():
+    if is_transformed() or is_traced() or is_exported():
         return leaky_relu(xp, x, slope)
     if torch.is_grad_enabled():
         return Moments(*_KinkedLine.apply(xp, mean, var, slope))  # type: ignore[no-untyped-call]

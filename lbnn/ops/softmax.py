@@ -38,6 +38,9 @@ UNIT, NEARBY = 2.0, 0.5
 FIRST = math.asinh(1.0)
 LONGEST = 1e9  # of the sweep, in units: keeps squares finite
 FARTHEST = 1e15  # below the start of the sweep a class has no part in it
+MOST_VARIANCE = 1e24
+"""Larger variances count as this one. Gradients of log p have a factor of the sweep's length over p: so much float32
+holds down to p = 1e-24, for no class begins behind the start and the sweep is at most 7 standard deviations long."""
 
 NARROW = 0.5
 """The variance below which five points do."""
@@ -61,8 +64,9 @@ ClassRow = tuple[Any, Any, Any]
 
 def softmax_exact(xp: Namespace, logits: Moments[Any]) -> Classes[Any]:
     """The mean of the softmax by one sweep."""
-    rest, weight = sweep_points(xp, logits)
-    wide, rows = xp.knots(logits.var - NARROW, (1.0,)), (narrow_class(xp, rest, logits), wide_class(xp, rest, logits))
+    held = Moments(logits.mean, xp.minimum(logits.var, MOST_VARIANCE))
+    rest, weight = sweep_points(xp, held)
+    wide, rows = xp.knots(held.var - NARROW, (1.0,)), (narrow_class(xp, rest, held), wide_class(xp, rest, held))
     below, density, surplus = (xp.where_negative(wide, *pair) for pair in zip(*rows, strict=True))
     logs = xp.log(xp.maximum(below, LEAST_SHARE))
     others = xp.exp(xp.sum_last(logs) - logs) * weight

@@ -22,7 +22,7 @@ from lbnn.ops.smooth_torch import torch_smooth
 from lbnn.ops.tabulated import torch_tabulated
 from lbnn.ops.tail import NARROW_CELLS, NARROW_FLOAT32, torch_tail_moments
 from lbnn.ops.tail_scaled import torch_scaled_tail
-from lbnn.ops.traced import is_traced
+from lbnn.ops.traced import is_exported, is_traced
 
 EMPTY_TAIL = 38.0
 """Beyond this many standard deviations the normal density is zero, in float64 too."""
@@ -150,7 +150,7 @@ class TorchNamespace:
 
     def normal_cdf(self, x: Tensor) -> Tensor:
         """By erfc: torch's own ndtr takes twice as long. Converters of traced modules know erf alone."""
-        if is_traced():
+        if is_traced() or is_exported():
             return torch.erf(x * math.sqrt(0.5)) * 0.5 + 0.5
         return torch.erfc(x * -math.sqrt(0.5)) * 0.5
 

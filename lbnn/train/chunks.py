@@ -74,7 +74,7 @@ def rows_at_once(columns: int) -> int:
 def csv_chunks(path: Path, form: CsvFormat) -> Iterator[Chunk]:
     """The rows of a CSV; at least one chunk."""
     size = max(1, path.stat().st_size)
-    with decoding(form.encoding), path.open("rb") as raw, io.TextIOWrapper(raw, form.encoding) as file:
+    with decoding(path, form.encoding), path.open("rb") as raw, io.TextIOWrapper(raw, form.encoding) as file:
         first = file.readline()
         reader = csv.reader(chain([first], file), delimiter=delimiter_of(first))
         header = read_header(reader, form)

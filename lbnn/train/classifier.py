@@ -106,6 +106,7 @@ class Classifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc]
         self._targets = list(names) if len(names) == 1 else []
         rows = Table(x, labels[:, None].astype(np.float32), (), (), classes=tuple(map(str, self.classes_)))
         watched = held_out(rows, WATCHED, seed) if self.recipe_.patience else None
+        self._remember(x, watched, seed)
         with one_thread():
             outcome = train_classes(x, labels, len(self.classes_), self.recipe_, seed, watched, wanted_bar())
         self._keep(x, *outcome)

@@ -15,6 +15,7 @@ import numpy as np
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
+from lbnn.base.terminal import counted
 from lbnn.train.listing import missing_notes, shortened
 
 Cells = list[str]
@@ -47,7 +48,7 @@ class CsvFormat:
 
 def read_cells(path: Path, form: CsvFormat) -> tuple[Columns, list[str]]:
     """Column name -> cells, and notes; a first column without a name is the index of a table and is left out."""
-    with decoding(form.encoding):
+    with decoding(path, form.encoding):
         text = path.read_text(encoding=form.encoding)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(text.partition("\n")[0]))
     header = read_header(reader, form)
@@ -64,8 +65,9 @@ def delimiter_of(line: str) -> str:
 
 
 @contextmanager
-def decoding(encoding: str) -> Iterator[None]:
+def decoding(path: Path, encoding: str) -> Iterator[None]:
     """Bytes that are no text in this encoding are one line of advice."""
+    refuse_archives(path)
     try:
         yield
     except UnicodeDecodeError as error:
@@ -75,6 +77,15 @@ def decoding(encoding: str) -> Iterator[None]:
         ) from None
     except LookupError:
         raise LbnnError(f"there is no encoding {encoding!r:.40}; try latin-1 or cp1252") from None
+
+
+def refuse_archives(path: Path) -> None:
+    """A file that is no text in any encoding, and says at its beginning what it is."""
+    with path.open("rb") as file:
+        start = file.read(300)
+    if start.startswith(b"PK\x03\x04"):
+        kind = "a model file" if b"data.pkl" in start else "a zip archive, as spreadsheets are"
+        raise LbnnError(f"is {kind}, not a table; give a CSV, a Parquet file or an .npz")
 
 
 def read_header(reader: Iterator[list[str]], form: CsvFormat) -> list[str]:
@@ -93,7 +104,7 @@ def read_lines(reader: Any, width: int) -> Iterator[Cells]:
     """The rows below the header; empty lines are none."""
     for row in reader:
         if row and len(row) != width:
-            raise LbnnError(f"line {reader.line_num} has {len(row)} cells where the first line has {width}")
+            raise LbnnError(f"line {reader.line_num} has {counted(len(row), 'cell')} where the first line has {width}")
         if row:
             yield [cell.strip() for cell in row]
 
@@ -111,7 +122,7 @@ def whole_rows(columns: Mapping[str, Cells]) -> tuple[np.ndarray[tuple[int], np.
     if not whole.any():
         raise LbnnError(f"no row has a value in every column; {shortened(notes, 4)}")
     if notes:
-        notes.append(f"{int((~whole).sum())} of {len(whole)} rows left out for missing values")
+        notes.append(f"{int((~whole).sum())} of {counted(len(whole), 'row')} left out for missing values")
     return whole, notes
 
 

@@ -24,7 +24,8 @@ from lbnn.model.file import save
 from lbnn.model.inputs import KEY_OF_RANGE, range_of
 from lbnn.nn.spread import VARIANCES, check_variance
 from lbnn.train.priors import as_prior
-from lbnn.train.recipe import ROWS_AT_ONCE
+from lbnn.train.recipe import ROWS_AT_ONCE, Recipe
+from lbnn.train.record import KEY_OF_TRAINING, training_record
 from lbnn.train.result import FitResult
 from lbnn.train.training import WIDEST
 
@@ -40,6 +41,7 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
 
     model_: bnn.Sequential
     history_: FitResult
+    recipe_: Recipe
     n_features_in_: int
 
     def save(self, path: str | Path, name: str | None = None) -> Path:
@@ -52,13 +54,19 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _about(self) -> dict[str, Any]:
         """What the model file says of itself."""
-        about: dict[str, Any] = {"rows": self._rows, KEY_OF_RANGE: self._range}
+        about: dict[str, Any] = {"rows": self._rows, KEY_OF_RANGE: self._range, KEY_OF_TRAINING: self._record}
         if self._targets:
             about["targets"] = self._targets
         if hasattr(self, "feature_names_in_"):
             names = [str(name) for name in self.feature_names_in_]
             about |= {"inputs": names, "columns": [{"name": name, "categories": []} for name in names]}
         return about
+
+    def _remember(self, x: Floats, watched: Any, seed: int) -> None:
+        """How it was trained."""
+        aside = 0 if watched is None else len(watched)
+        counts = {"fitted": len(x) - aside, "watched to stop": aside, "in all": len(x)}
+        self._record = training_record(self.recipe_, counts, seed, f"drawn by seed {seed}" if aside else "")
 
     def _keep(self, x: Floats, model: bnn.Sequential, history: FitResult) -> None:
         """Ctrl-C leaves the estimator fitted as far as it came, and ends the search that called it, too."""

@@ -41,6 +41,7 @@ from lbnn.train.recipe import (
     joined_outcomes,
     recipe_for,
 )
+from lbnn.train.record import training_record
 from lbnn.train.result import FitResult
 from lbnn.train.rowfile import RowFile
 from lbnn.train.survey import Survey, survey
@@ -94,7 +95,7 @@ def train_large(job: Job, say: Callable[[str], None]) -> dict[str, Any]:
     inputs = packed.files["fit"].inputs
     ends = [low[:inputs].tolist(), high[:inputs].tolist()]
     about = described(found.columns, targets, found.classes, found.whole, ends)
-    about |= {"test": plain_scores(trained)} | origin(job, list(job.targets))
+    about |= {"test": plain_scores(trained)} | origin(job, trained, list(job.targets))
     return written(job, trained, about, (inputs,), say)
 
 
@@ -151,7 +152,7 @@ def _shown(chunks: Iterator[Chunk], show: Callable[[float], None]) -> Iterator[C
 
 def _check(found: Survey, job: Job) -> None:
     if found.whole < FEWEST_ROWS:
-        raise LbnnError(f"{found.whole} rows have a value in every column; at least {FEWEST_ROWS} are needed")
+        raise LbnnError(f"{counted(found.whole, 'row')} without a missing value; at least {FEWEST_ROWS} are needed")
     check_class_options(found.classes, job.recipe)
     if job.choice.log_target and found.lowest <= 0.0:
         raise LbnnError(f"a logarithm needs targets above zero; the lowest is {found.lowest:g}")
@@ -186,7 +187,7 @@ def _description(job: Job, found: Survey, packed: Packed) -> str:
     size = 4 * sum(file.rows for file in packed.files.values()) * (fitted.inputs + fitted.outputs)
     return "\n".join(
         [
-            f"{found.whole} rows, {counted(len(names), 'input')}: {shortened(names)}",
+            f"{counted(found.whole, 'row')}, {counted(len(names), 'input')}: {shortened(names)}",
             *categories(found.columns),
             *found.notes,
             target_line(job.targets, found.classes),
@@ -204,7 +205,10 @@ def _trained(job: Job, found: Survey, packed: Packed, say: Callable[[str], None]
     if history.interrupted:
         trained = Trained(model, history, None, torch.empty(0), "interrupted")
     else:
-        trained = Trained(model, history, *_tested(model, test), f"{test.rows} test rows")
+        trained = Trained(model, history, *_tested(model, test), counted(test.rows, "test row"))
+    watched = packed.files["watched"].rows
+    counts = {"fitted": fitted.rows, "watched to stop": watched, "for the test": test.rows, "in all": found.whole}
+    trained = replace(trained, record=training_record(recipe, counts, job.seed))
     passes = steps == math.ceil(fitted.rows / recipe.batch)
     say(summary_lines(trained, None if passes else steps))
     return trained

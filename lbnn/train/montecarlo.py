@@ -21,12 +21,14 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
+from lbnn.base.terminal import counted
 from lbnn.nn import BayesianLayer, Layer
 from lbnn.nn.heads import logits_only
 from lbnn.nn.spread import Rho, rho_tensors, sigma_of
 
 VARIANCE_FLOOR = 1e-300  # a value that is certain in both ways has no error
 CHUNK_VALUES = 4_000_000  # weights and outputs drawn at once: about 32 MB in float64
+PART_VALUES = 16_000_000  # of all layers, in networks that run at once: mean and variance take about 128 MB in float32
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class MonteCarlo:
 
     def __str__(self) -> str:
         return (
-            f"{self.samples} samples: mean off by at most {self.mean_error:.2g} sd, "
+            f"{counted(self.samples, 'sample')}: mean off by at most {self.mean_error:.2g} sd, "
             f"variance by {self.var_error:.2%} rms (sampling alone gives {self.var_noise:.2%})"
         )
 
@@ -108,11 +110,12 @@ def monte_carlo(
     model.eval()
     try:
         parameters = _gaussian_parameters(model)
-        with logits_only(model):
+        with logits_only(model), _values_counted() as values:
             one_pass = _doubled(model(x))
         sums = PowerSums(one_pass.mean)
         with _layers_on_points(), logits_only(model):
-            for drawn in _outputs(model, parameters, x, samples, generator):
+            part = max(1, PART_VALUES // max(1, sum(values)))
+            for drawn in _outputs(model, parameters, x, samples, generator, part):
                 sums.add(drawn)
     finally:
         model.train(was_training)
@@ -214,14 +217,31 @@ def _layers_on_points() -> Iterator[None]:
             handle.remove()
 
 
+@contextmanager
+def _values_counted() -> Iterator[list[int]]:
+    """While it lasts, the list gets the number of means that each layer gives."""
+    values: list[int] = []
+
+    def after(module: nn.Module, args: tuple[Any, ...], out: Any) -> None:
+        if isinstance(module, Layer) and isinstance(out, (Moments, Tensor)):
+            values.append(_mean(out).numel())
+
+    handle = register_module_forward_hook(after)
+    try:
+        yield values
+    finally:
+        handle.remove()
+
+
 def _outputs(
     model: nn.Module,
     parameters: tuple[dict[str, tuple[Tensor, Rho]], dict[str, Tensor]],
     x: Tensor | Moments[Tensor],
     samples: int,
     generator: torch.Generator | None,
+    part: int,
 ) -> Iterator[Moments[Tensor]]:
-    """Outputs of drawn networks, a chunk of them along a new first axis at a time."""
+    """Outputs of drawn networks along a new first axis; of a chunk that is drawn, `part` networks run at once."""
 
     def run(weights: dict[str, Tensor], point: Tensor) -> tuple[Tensor, Tensor]:
         out = functional_call(model, {**certain, **weights}, (point,))
@@ -233,11 +253,11 @@ def _outputs(
     for start in range(0, samples, chunk):
         count = min(chunk, samples - start)
         weights = {name: _draw(mu, sigma_of(rho, mu), count, generator) for name, (mu, rho) in means.items()}
-        if isinstance(x, Moments):
-            drawn = vmap(run)(weights, _draw(x.mean, x.var.sqrt(), count, generator))
-        else:
-            drawn = vmap(run, in_dims=(0, None))(weights, x)
-        yield _doubled(Moments(*drawn))
+        points, axis = (x, None) if isinstance(x, Tensor) else (_draw(x.mean, x.var.sqrt(), count, generator), 0)
+        for begin in range(0, count, part):
+            some = {name: drawn[begin : begin + part] for name, drawn in weights.items()}
+            given = points if axis is None else points[begin : begin + part]
+            yield _doubled(Moments(*vmap(run, in_dims=(0, axis))(some, given)))
 
 
 def _gaussian_parameters(model: nn.Module) -> tuple[dict[str, tuple[Tensor, Rho]], dict[str, Tensor]]:

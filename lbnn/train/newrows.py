@@ -114,7 +114,7 @@ class RowReader:
         """What is to be told of the rows."""
         lacking = self._lacking()
         if lacking:
-            lacking.append(f"{self.rows - self.whole} of {self.rows} rows left out for missing values")
+            lacking.append(f"{self.rows - self.whole} of {counted(self.rows, 'row')} left out for missing values")
         unknown = [unknown_note(name, sorted(it.unknown)) for name, it in self.seen.items() if it.unknown]
         plain = [column.name for column in self.columns if not column.levels and self.whole > 1]
         coarse = [coarse_note(name) for name in plain if is_coarse(self.seen[name].low, self.seen[name].high)]

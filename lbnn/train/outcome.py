@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class Trained:
     test: Predictions | None
     target: Tensor
     how: str
+    record: Mapping[str, Any] = field(default_factory=dict)  # what lbnn.train.record says of it
 
     @property
     def scores(self) -> metrics.Summary | ClassSummary | None:

@@ -101,6 +101,7 @@ class Regressor(RegressorMixin, NetworkEstimator):  # type: ignore[misc]
         self.recipe_ = recipe_for(len(table), x.shape[1:], **given)
         self._targets = list(names) if len(names) == table.y.shape[1] else []
         watched = held_out(table, WATCHED, seed) if self.recipe_.patience else None
+        self._remember(table.x, watched, seed)
         with one_thread():
             model, history = train_network(table.x, table.y, self.recipe_, seed, watched, wanted_bar())
         self._keep(table.x, model, history)

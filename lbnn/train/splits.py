@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lbnn.base.errors import LbnnError
+from lbnn.base.terminal import counted
 from lbnn.train.table import Table
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
@@ -71,7 +72,8 @@ def _by_group(groups: Ints, count: int, seed: int) -> list[Ints]:
     """Whole groups, the largest first, each into the part with the fewest rows; ties by the seed."""
     names, sizes = _shuffled(groups, seed)
     if len(names) < count:
-        raise LbnnError(f"{len(names)} groups can't be cut into {count} parts; use another column, or a --test-share")
+        found = counted(len(names), "group")
+        raise LbnnError(f"{found} can't be cut into {count} parts; use another column, or a --test-share")
     totals, home = np.zeros(count), {}
     for at in np.argsort(-sizes, kind="stable"):
         home[int(names[at])] = int(totals.argmin())

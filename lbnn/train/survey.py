@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lbnn.base.errors import LbnnError
+from lbnn.base.terminal import counted
 from lbnn.train.chunks import Chunk, Chunks, ColumnPart
 from lbnn.train.csvfile import Cells, CsvFormat, numbers
 from lbnn.train.csvtable import (
@@ -96,7 +97,7 @@ def survey(chunks: Chunks, targets: Sequence[str], choice: Choice) -> Survey:
     if not whole:
         raise LbnnError(f"no row has a value in every column; {shortened(lacking, 4)}")
     if lacking:
-        lacking.append(f"{rows - whole} of {rows} rows left out for missing values")
+        lacking.append(f"{rows - whole} of {counted(rows, 'row')} left out for missing values")
     classes = _classes(seen, targets, choice)
     if not classes:
         _check_targets(seen, targets, whole, choice.form)

@@ -108,7 +108,7 @@ def describe(table: Table) -> str:
         3: f"images of {shape}",
     }
     names = f": {shortened(table.inputs)}" if table.columns else ""
-    lines = [f"{len(table)} rows, {kinds[table.x.ndim - 1]}{names}", *categories(table.columns)]
+    lines = [f"{counted(len(table), 'row')}, {kinds[table.x.ndim - 1]}{names}", *categories(table.columns)]
     return "\n".join([*lines, *table.notes, target_line(table.targets, table.classes)])
 
 
@@ -120,7 +120,7 @@ def target_line(targets: Sequence[str], classes: Sequence[str]) -> str:
 def categories(columns: Sequence[Column]) -> list[str]:
     """A line for each category."""
     return [
-        f"category {short(column.name)}: {len(column.levels)} values, {shortened(column.levels)}"
+        f"category {short(column.name)}: {counted(len(column.levels), 'value')}, {shortened(column.levels)}"
         for column in columns
         if column.levels
     ]

@@ -7,7 +7,7 @@ others: cross-validation, or one share of test rows where that is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import torch
 from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
 from lbnn.base.files import refuse_unwritable
+from lbnn.base.terminal import counted
 from lbnn.model.file import save
 from lbnn.model.inputs import range_of
 from lbnn.train.about import KEY_OF_CLASSES, described
@@ -34,6 +35,7 @@ from lbnn.train.recipe import (
     train_classes,
     train_network,
 )
+from lbnn.train.record import KEY_OF_DATA, KEY_OF_TRAINING, how_chosen, training_record
 from lbnn.train.result import FitResult
 from lbnn.train.splits import folds, held_out, others
 from lbnn.train.table import Choice, Table, describe
@@ -50,10 +52,23 @@ def train_table(table: Table, seed: int = 0, test_share: float | None = None, **
     `given` are fields of a Recipe; what is not given follows from the data.
     """
     if len(table) < FEWEST_ROWS:
-        raise LbnnError(f"{len(table)} rows have a value in every column; at least {FEWEST_ROWS} are needed")
+        raise LbnnError(f"{counted(len(table), 'row')} without a missing value; at least {FEWEST_ROWS} are needed")
     if table.classes:
         check_class_sizes(table.classes, np.bincount(table.labels, minlength=len(table.classes)).tolist())
     recipe = (class_recipe_for if table.classes else recipe_for)(len(table), table.x.shape[1:], **given)
+    trained = _fitted_and_scored(table, recipe, seed, test_share)
+    return replace(trained, record=training_record(recipe, _counts(table, recipe, seed, test_share), seed))
+
+
+def _counts(table: Table, recipe: Recipe, seed: int, test_share: float | None) -> dict[str, int]:
+    """How many rows the network was fitted to, how many decided when to stop, how many were for the test."""
+    test = 0 if test_share is None else len(held_out(table, test_share, seed))
+    rest = table if test_share is None else table.rows(others(table, held_out(table, test_share, seed)))
+    watched = len(held_out(rest, WATCHED, seed)) if recipe.patience else 0
+    return {"fitted": len(rest) - watched, "watched to stop": watched, "for the test": test, "in all": len(table)}
+
+
+def _fitted_and_scored(table: Table, recipe: Recipe, seed: int, test_share: float | None) -> Trained:
     if test_share is None:
         model, history = _fitted(table, recipe, seed)
         return _cross_validated(model, history, table, recipe, seed)
@@ -62,7 +77,7 @@ def train_table(table: Table, seed: int = 0, test_share: float | None = None, **
     if history.interrupted:
         return Trained(model, history, None, torch.empty(0), "interrupted")
     test = predict_in_parts(model, torch.from_numpy(table.x[part]))
-    return Trained(model, history, test, _observed(table, part), f"{len(part)} test rows")
+    return Trained(model, history, test, _observed(table, part), counted(len(part), "test row"))
 
 
 def _observed(table: Table, rows: Any) -> torch.Tensor:
@@ -92,7 +107,7 @@ def _cross_validated(model: bnn.Sequential, history: FitResult, table: Table, re
     if not done:
         return Trained(model, history, None, torch.empty(0), "interrupted")
     rows = np.concatenate(parts[: len(done)])
-    how = f"{len(rows)} rows in {len(parts)}-fold cross-validation"
+    how = f"{counted(len(rows), 'row')} in {len(parts)}-fold cross-validation"
     return Trained(model, history, joined_outcomes(done), _observed(table, rows), how)
 
 
@@ -131,7 +146,7 @@ def train_file(job: Job, say: Callable[[str], None]) -> dict[str, Any]:
     say(summary_lines(trained))
     about = described(table.columns, table.targets, table.classes, len(table), range_of(table.x))
     about |= {"test": plain_scores(trained)}
-    about |= origin(job, list(job.targets) if table.columns else list(table.targets))
+    about |= origin(job, trained, list(job.targets) if table.columns else list(table.targets))
     return written(job, trained, about, table.x.shape[1:], say)
 
 
@@ -155,10 +170,13 @@ def written(
     return {**about, **ended, "files": list(map(str, files))}
 
 
-def origin(job: Job, columns: list[str]) -> dict[str, Any]:
-    """Which data the model comes from, and whether it predicts logarithms of its columns."""
+def origin(job: Job, trained: Trained, columns: list[str]) -> dict[str, Any]:
+    """Which data the model comes from and how it was trained, and whether it predicts logarithms of its columns."""
     logarithm = {"log_target": True, "target_columns": columns} if job.choice.log_target else {}
-    return {"data_sha256": file_sha256(job.data), **logarithm}
+    rows = trained.record["rows"]
+    chosen = {"chosen": how_chosen(job.choice, job.seed)} if rows["fitted"] < rows["in all"] else {}
+    record = {"data": job.data.name, **trained.record, **chosen, "epochs": len(trained.history.epochs)}
+    return {KEY_OF_DATA: file_sha256(job.data), KEY_OF_TRAINING: record, **logarithm}
 
 
 def _files(trained: Trained, out: Path, about: dict[str, Any], shape: tuple[int, ...]) -> list[Path]:

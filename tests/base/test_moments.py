@@ -6,11 +6,14 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import nn
 from torch.nn.parallel.scatter_gather import gather, scatter
 from torch.utils import _pytree as pytree
 
 from lbnn import LbnnError, Moments
 from lbnn import nn as bnn
+from lbnn.base.moments import LAYER_INSTEAD, NoMomentsError
 
 
 def some(*shape: int, seed: int = 0) -> Moments[torch.Tensor]:
@@ -194,3 +197,35 @@ def test_data_parallel_divides_and_joins_them(monkeypatch):
     assert same(gather([half for (half,) in halves], "cpu"), m)
     model = bnn.Linear(3, 2)
     assert same(torch.nn.DataParallel(model)(m), model(m))
+
+
+INSTEAD = {
+    "a layer": (lambda m: nn.ReLU()(m), NoMomentsError, r"torch's relu has no moments; make it .*: lbnn.nn.ReLU\(\)$"),
+    "a pool": (lambda m: F.max_pool2d(m, 2), NoMomentsError, r"lbnn.nn.MaxPool2d\(size\)$"),
+    "in place": (lambda m: torch.relu_(m), NoMomentsError, r"lbnn.nn.ReLU\(\)$"),
+    "a view": (lambda m: m.view(m.shape[0], -1), AttributeError, r"no 'view'; use x.flatten\(1\)$"),
+    "a shape": (lambda m: torch.reshape(m, (3, -1)), NoMomentsError, r"use x.flatten\(1\)$"),
+    "a size": (lambda m: m.size(0), AttributeError, "no 'size'; use x.shape$"),
+    "a device": (lambda m: m.cpu(), AttributeError, r"no 'cpu'; use x.to\("),
+    "another function": (lambda m: torch.sin(m), NoMomentsError, "torch's sin has no moments; use a layer of lbnn.nn"),
+    "a norm": (lambda m: nn.BatchNorm1d(2)(m), AttributeError, "Moments have no 'dim'; use a layer of lbnn.nn"),
+    "a recurrent layer": (lambda m: nn.LSTM(2, 3)(m), AttributeError, r"use causal Conv1d \(docs/streams.md\)"),
+    "attention": (lambda m: nn.MultiheadAttention(2, 1)(m, m, m), AttributeError, "for attention use convolutions"),
+    "a layer norm": (lambda m: nn.LayerNorm(2)(m), NoMomentsError, "layer_norm has no .* use BatchNorm1d"),
+    "a method": (lambda m: m.relu(), AttributeError, r"no 'relu'; make it .*: lbnn.nn.ReLU\(\)$"),
+    "cat": (lambda m: torch.cat([m, m]), NoMomentsError, "use lbnn.cat"),
+    "softmax": (lambda m: nn.Softmax(1)(m), NoMomentsError, "end the network in lbnn.nn.SoftmaxHead"),
+    "a loss": (lambda m: nn.MSELoss()(m, torch.zeros(3, 2)), NoMomentsError, "use lbnn.losses.gaussian_nll"),
+    "classes": (lambda m: nn.CrossEntropyLoss()(m, torch.zeros(3).long()), NoMomentsError, "losses.categorical_nll"),
+}
+
+
+@pytest.mark.parametrize("what", INSTEAD)
+def test_what_takes_tensors_alone_says_what_to_use(what):
+    call, kind, message = INSTEAD[what]
+    with pytest.raises(kind, match=message):
+        call(Moments(torch.zeros(3, 2), torch.ones(3, 2)))
+
+
+def test_every_layer_that_is_named_in_place_of_a_function_is_there():
+    assert all(hasattr(bnn, layer.partition("(")[0]) for layer in LAYER_INSTEAD.values())

@@ -13,7 +13,7 @@ NAMES = sorted(
     str(path.relative_to(resources.folder("codegen_templates")))
     for path in resources.folder("codegen_templates").rglob("*.j2")
 )
-MEMORY = {"rom_base": "0x0", "rom_size": "1K", "ram_base": "0x10", "ram_size": "2K"}
+MEMORY = {"rom_base": "0x0", "rom_size": "1K", "ram_base": "0x10", "ram_size": "2K", "constants_size": ""}
 
 
 @pytest.mark.parametrize("name", NAMES)

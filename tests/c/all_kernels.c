@@ -1,5 +1,5 @@
 /* All kernels in one translation unit. With -DLBNN_KERNEL= they become a library that Python can call. */
-#define LBNN_EXPECT_ABI 2
+#define LBNN_EXPECT_ABI 3
 #include "lbnn_activation.h"
 #include "lbnn_conv.h"
 #include "lbnn_conv_rank1.h"

@@ -1,5 +1,5 @@
 /* Every kernel on an example small enough to verify by hand; accuracy is tested from Python. */
-#define LBNN_EXPECT_ABI 2
+#define LBNN_EXPECT_ABI 3
 #include "lbnn_activation.h"
 #include "lbnn_conv.h"
 #include "lbnn_conv_small.h"
@@ -48,7 +48,7 @@ static void test_fast_conv(void)
     static const lbnn_conv_shape deep = {2, 3, 5, 2, 3, 5, 3, 3, 1, 1, 1, 1, 1, 1, 2};
     static const lbnn_conv_shape dot = {2, 3, 5, 2, 3, 5, 1, 1, 1, 1, 0, 0, 1, 1, 1};
     static const lbnn_conv_small_shape small = {1, 3, 5, 2, 3, 5, 3, 3, 1, 1, 1, 1, 1, 1, 1};
-    float e[30], v[30], w[40 + LBNN_PACK - 1], mean[30], var[30], fast_mean[30], fast_var[30];
+    float e[30], v[30], w[40 + LBNN_PACK - 1], mean[30], var[30], fast_mean[30], fast_var[30], scratch[63];
     for (int i = 0; i < 30; i++) {
         e[i] = (float)(i % 7 - 3);
         v[i] = (float)(i % 5);
@@ -57,23 +57,23 @@ static void test_fast_conv(void)
         w[i] = (float)(i % 3);
     }
     lbnn_conv2d(e, v, w, mean, var, &wide);
-    lbnn_conv2d_3x3(e, v, w, fast_mean, fast_var, &wide);
+    lbnn_conv2d_3x3(e, v, w, fast_mean, fast_var, &wide, scratch);
     check_true("conv2d_3x3", !memcmp(mean, fast_mean, sizeof mean) && !memcmp(var, fast_var, sizeof var));
     lbnn_conv2d_small(e, v, w, fast_mean, fast_var, &small);
     check_true("conv2d_small", !memcmp(mean, fast_mean, sizeof mean) && !memcmp(var, fast_var, sizeof var));
     lbnn_conv2d(e, v, w, mean, var, &deep);
-    lbnn_depthwise_3x3(e, v, w, fast_mean, fast_var, &deep);
+    lbnn_depthwise_3x3(e, v, w, fast_mean, fast_var, &deep, scratch);
     check_true("depthwise_3x3", !memcmp(mean, fast_mean, sizeof mean) && !memcmp(var, fast_var, sizeof var));
     lbnn_conv2d(e, v, w, mean, var, &dot);
-    lbnn_conv2d_1x1(e, v, w, fast_mean, fast_var, &dot);
+    lbnn_conv2d_1x1(e, v, w, fast_mean, fast_var, &dot, scratch);
     check_true("conv2d_1x1", !memcmp(mean, fast_mean, sizeof mean) && !memcmp(var, fast_var, sizeof var));
 }
 
 static void test_pool(void)
 {
     /* three columns, ceil mode: the last window holds one column only */
-    static const lbnn_pool_shape ceil_mode = {1, 2, 3, 1, 2, 2, 2, 2, 2, 0, 0, 1};
-    static const lbnn_pool_shape square = {1, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0, 1};
+    static const lbnn_pool_shape ceil_mode = {1, 2, 3, 1, 2, 2, 2, 2, 2, 0, 0, 1, 0};
+    static const lbnn_pool_shape square = {1, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0, 1, 0};
     float e[] = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f};
     float v[] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 3.0f};
     lbnn_avg_pool(e, v, e, v, &ceil_mode);

@@ -6,7 +6,7 @@ import ctypes
 import shlex
 import subprocess
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -35,6 +35,8 @@ from lbnn.exporters.c.shapes import (
     PoolShape,
     SmallConvShape,
     conv_kernel,
+    factored_kernel,
+    in_place,
     max_pool_kernel,
     pool_kernel,
     small_shape,
@@ -52,6 +54,7 @@ from lbnn.ops.stored_function import stored_function
 from lbnn.ops.tabulated import TABLE_EXAMPLES
 from oracles import piecewise_moments
 from places import ROOT, need
+from rooms import Room, conv_room
 from smooth_errors import true_moments
 from transposed import TRANSPOSED, Transposed, transposed_case
 
@@ -97,6 +100,8 @@ class Kernels:
 
 
 def _c_argument(value: Any) -> Any:
+    if isinstance(value, Room):
+        value = value.array()
     if isinstance(value, np.ndarray):
         assert value.dtype == np.float32 and value.flags.c_contiguous
         return value.ctypes.data_as(ctypes.c_void_p)
@@ -210,7 +215,7 @@ def test_linear(kernels: Kernels, shape: tuple[int, int]) -> None:
 
 # ---- convolution ---------------------------------------------------------------------------------
 
-# in channels, height, width, out channels, kernel, stride, padding, dilation, groups
+# in channels, height, width, out channels, kernel, stride, padding (or before and behind), dilation, groups
 CONVOLUTIONS = [
     (1, 16, 16, 8, (3, 3), (1, 1), (1, 1), (1, 1), 1),
     (8, 8, 8, 16, (3, 3), (1, 1), (1, 1), (1, 1), 1),
@@ -236,16 +241,33 @@ CONVOLUTIONS = [
     (3, 12, 13, 17, (5, 4), (1, 1), (2, 2), (1, 1), 1),
     (3, 9, 24, 1, (3, 2), (1, 1), (2, 1), (2, 3), 1),
     (4, 8, 21, 4, (2, 3), (1, 1), (1, 2), (3, 2), 4),
+    (3, 7, 8, 7, (3, 3), (2, 2), ((0, 1), (0, 1)), (1, 1), 1),
+    (5, 8, 6, 9, (3, 3), (2, 2), ((0, 1), (0, 1)), (1, 1), 1),
+    (2, 9, 10, 8, (5, 4), (2, 2), ((1, 3), (0, 2)), (1, 1), 1),
+    (3, 6, 5, 13, (1, 1), (2, 3), (0, 0), (1, 1), 1),
+    *((3, 5, width, 3, (3, 3), (1, 1), (1, 1), (1, 1), 3) for width in (3, 5, 6, 7, 11)),
+    *((3, 4, width, 3, (3, 3), (1, 1), ((1, 0), (0, 1)), (1, 1), 3) for width in (4, 9)),
+    *((2, 7, width, 2, (3, 3), (2, 2), ((0, 1), (0, 1)), (1, 1), 2) for width in (6, 8, 10, 12, 14, 20)),
+    *((2, 6, width, 2, (3, 3), (2, 2), ((1, 0), (1, 1)), (1, 1), 2) for width in (5, 12)),
+    *((19, 5, 6, outputs, (3, 3), (1, 1), (1, 1), (1, 1), 1) for outputs in (3, 11)),
+    *((75, 3, 3, outputs, (1, 1), (1, 1), (0, 0), (1, 1), 1) for outputs in (3, 13)),
 ]  # fmt: skip
 
 
 def conv_shape(case: tuple[Any, ...]) -> ConvShape:
     in_channels, height, width, out_channels, kernel, stride, padding, dilation, groups = case
+    pads = ends(padding)
     sizes = [
-        (size + 2 * p - d * (k - 1) - 1) // s + 1
-        for size, k, s, p, d in zip((height, width), kernel, stride, padding, dilation, strict=True)
+        (size + sum(p) - d * (k - 1) - 1) // s + 1
+        for size, k, s, p, d in zip((height, width), kernel, stride, pads, dilation, strict=True)
     ]
-    return ConvShape(in_channels, height, width, out_channels, *sizes, *kernel, *stride, *padding, *dilation, groups)
+    before = [first for first, _ in pads]
+    return ConvShape(in_channels, height, width, out_channels, *sizes, *kernel, *stride, *before, *dilation, groups)
+
+
+def ends(padding: tuple[Any, ...]) -> list[tuple[int, int]]:
+    """Padding before and behind, along each axis."""
+    return [pad if isinstance(pad, tuple) else (pad, pad) for pad in padding]
 
 
 @dataclass(frozen=True)
@@ -266,8 +288,11 @@ def convolution(case: tuple[Any, ...]) -> Convolution:
     mu, var = (f(out_channels, in_channels // groups, *kernel, seed=5) for f in (random, positive))
     bias, bias_var = random(out_channels, seed=6), positive(out_channels, seed=7)
 
+    (top, bottom), (left, right) = ends(padding)
+
     def conv(x: torch.Tensor, w: torch.Tensor, b: np.ndarray) -> np.ndarray:
-        return F.conv2d(x[None], w, double(b), stride, padding, dilation, groups)[0].numpy()
+        padded = F.pad(x[None], (left, right, top, bottom))
+        return F.conv2d(padded, w, double(b), stride, 0, dilation, groups)[0].numpy()
 
     spread = conv(double(v) + double(e) ** 2, double(var), bias_var)
     return Convolution(
@@ -285,11 +310,41 @@ def test_convolution_in_its_general_and_its_fast_form(kernels: Kernels, case: tu
     s, true = conv_shape(case), convolution(case)
     for name in {"lbnn_conv2d", conv_kernel(s)}:
         mean, spread = empty(*true.true_mean.shape)
-        kernels(name, true.mean, true.var, true.packed, mean, spread, s)
+        kernels(name, true.mean, true.var, true.packed, mean, spread, s, *conv_room(name, s))
         assert_moments(mean, spread, true.true_mean, true.true_var)
         mean, spread = empty(*true.true_mean.shape)
-        kernels(name + "_point", true.mean, true.packed, mean, spread, s)
+        kernels(f"{name}_point", true.mean, true.packed, mean, spread, s, *conv_room(f"{name}_point", s))
         assert_moments(mean, spread, true.true_mean, true.point_var)
+
+
+@pytest.mark.parametrize("case", [case for case in CONVOLUTIONS if in_place(conv_shape(case))], ids=str)
+def test_a_convolution_over_its_own_input_gives_the_same_bits(kernels: Kernels, case: tuple[Any, ...]) -> None:
+    """Mean over mean and variance over variance: from one start, or to one end if channels are added."""
+    s, true = conv_shape(case), convolution(case)
+    name, size, given = conv_kernel(s), true.true_mean.size, true.mean.size
+    mean, spread = empty(size)
+    kernels(name, true.mean, true.var, true.packed, mean, spread, s, *conv_room(name, s))
+    room = max(size, given)
+    start = room - given if in_place(s) == "ends" and size > given else 0
+    both = [np.full(room, np.nan, np.float32) for _ in range(2)]
+    for array, values in zip(both, (true.mean, true.var), strict=True):
+        array[start : start + given] = values.reshape(-1)
+    kernels(name, *(array[start:] for array in both), true.packed, *both, s, *conv_room(name, s))
+    assert both[0][:size].tobytes() == mean.tobytes() and both[1][:size].tobytes() == spread.tobytes()
+    both[0][start : start + given] = true.mean.reshape(-1)
+    kernels(f"{name}_point", both[0][start:], true.packed, both[0], spread, s, *conv_room(f"{name}_point", s))
+    assert_moments(both[0][:size], spread, true.true_mean.reshape(-1), true.point_var.reshape(-1))
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
+def test_a_convolution_writes_nothing_beyond_its_scratch(kernels: Kernels, case: tuple[Any, ...]) -> None:
+    s, true = conv_shape(case), convolution(case)
+    for ending, inputs in (("", [true.mean, true.var]), ("_point", [true.mean])):
+        name = conv_kernel(s) + ending
+        for room in conv_room(name, s):
+            scratch = fenced(room.floats)
+            kernels(name, *inputs, true.packed, *empty(*true.true_mean.shape), s, scratch)
+            assert (scratch[room.floats :] == UNTOUCHED).all()
 
 
 @pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
@@ -337,7 +392,9 @@ def test_a_shape_beyond_16_bits_has_no_small_form() -> None:
 
 def test_the_fast_convolutions_are_all_among_the_cases() -> None:
     chosen = {conv_kernel(conv_shape(case)) for case in CONVOLUTIONS}
-    assert chosen == {"lbnn_conv2d", "lbnn_conv2d_3x3", "lbnn_depthwise_3x3", "lbnn_conv2d_1x1"}
+    assert chosen == {
+        *("lbnn_conv2d", "lbnn_conv2d_3x3", "lbnn_depthwise_3x3", "lbnn_conv2d_1x1", "lbnn_conv2d_patch"),
+    }
 
 
 # ---- weights whose variances are products of factors -----------------------------------------------
@@ -392,8 +449,8 @@ def test_a_convolution_with_factors_is_that_with_their_products(
     s = conv_shape(case)
     given = factored_weights(s.groups, alike, s.out_channels, s.in_channels // s.groups, *case[4])
     e, v = random(*case[:3]), positive(*case[:3])
-    out, fast = (s.out_channels, s.out_height, s.out_width), conv_kernel(s)
-    for name in {"lbnn_conv2d_rank1", f"{fast}_rank1" if fast != "lbnn_depthwise_3x3" else "lbnn_conv2d_rank1"}:
+    out = (s.out_channels, s.out_height, s.out_width)
+    for name in {"lbnn_conv2d_rank1", f"{factored_kernel(s)}_rank1"}:
         for ending, moments in (("", [e, v]), ("_point", [e])):
             found, expected, shared = empty(*out), empty(*out), empty(*out[1:])[0]
             extra = (shared, s, given.step)
@@ -446,6 +503,17 @@ def test_average_pooling_divides_as_torch_does(
             kernels(name, over_e, over_v, over_e, over_v, shape)
             assert over_e.reshape(-1)[: mean.size].tobytes() == mean.tobytes()
             assert over_v.reshape(-1)[: mean.size].tobytes() == spread.tobytes()
+
+
+@pytest.mark.parametrize("name", ["lbnn_avg_pool", "lbnn_avg_pool_2x2", "lbnn_avg_pool_correlated"])
+def test_pooling_leaves_the_gap_between_planes_of_the_output_as_it_was(kernels: Kernels, name: str) -> None:
+    shape, gap = PoolShape(3, 4, 7, 2, 3, 2, 2, 2, 2, 0, 0, 1), 5
+    e, v = random(3, 4, 7), positive(3, 4, 7)
+    want, got = empty(3, 6), [np.full((3, 6 + gap), np.nan, np.float32) for _ in range(2)]
+    kernels(name, e, v, *want, shape)
+    kernels(name, e, v, *got, replace(shape, out_gap=gap))
+    for alone, among in zip(want, got, strict=True):
+        assert among[:, :6].tobytes() == alone.tobytes() and np.isnan(among[:, 6:]).all()
 
 
 # channels, height, width, kernel, stride, padding, dilation
@@ -966,7 +1034,7 @@ def test_a_convolution_writes_nothing_beyond_its_outputs(kernels: Kernels, case:
     s, true = conv_shape(case), convolution(case)
     for name, shape in (("lbnn_conv2d", s), (conv_kernel(s), s), ("lbnn_conv2d_small", small_shape(s))):
         mean, var = fenced(true.true_mean.size), fenced(true.true_mean.size)
-        kernels(name, true.mean, true.var, true.packed, mean, var, shape)
+        kernels(name, true.mean, true.var, true.packed, mean, var, shape, *conv_room(name, s))
         assert_fence(true.true_mean.size, mean, var)
 
 
@@ -994,7 +1062,7 @@ def _network(run: Callable[..., int]) -> bytes:
     outputs = []
     for name, shape in (("lbnn_conv2d", s), ("lbnn_conv2d_3x3", s), ("lbnn_conv2d_small", small_shape(s))):
         mean, var = empty(10, 6, 7)
-        run(name, e, v, w, mean, var, shape)
+        run(name, e, v, w, mean, var, shape, *conv_room(name, s))
         run("lbnn_leaky_relu", mean, var, mean.size, 0.1)
         run("lbnn_leaky_relu_clamped", mean, var, mean.size, 0.1, 3.0)
         out_mean, out_var = empty(14)
@@ -1072,6 +1140,7 @@ def _nm(path: Path, *options: str) -> list[str]:
 HEAD_ROWS = [row for classes, count in ((2, 6), (3, 6), (10, 12), (33, 2)) for row in hard_rows(count, classes, 5)]
 HEAD_ROWS += [row for classes, count in ((10, 6), (100, 4)) for row in crowded_rows(count, classes, classes)]
 HEAD_ROWS += [(np.array([0.0, 1.0, -3.0]), np.zeros(3)), (np.array([-0.2]), np.array([1.5]))]
+WIDE_ROWS = [(np.zeros(3), np.array([1e18, 1e14, 1e12])), (np.zeros(2), np.array([1e19, 1e13]))]
 HEAD_TRUTH = [quadrature(*row) for row in HEAD_ROWS]
 
 
@@ -1089,7 +1158,7 @@ def classes_of(kernels: Kernels, kernel: str, mean: Any, sigma: Any) -> tuple[An
 @pytest.mark.parametrize("kernel", ["lbnn_softmax", "lbnn_softmax_fast", "lbnn_sigmoid"])
 def test_heads_compute_their_formulas(kernels: Kernels, kernel: str) -> None:
     head = find_head(kernel[5:])
-    for mean, sigma in HEAD_ROWS:
+    for mean, sigma in [*HEAD_ROWS, *WIDE_ROWS]:
         if len(mean) < head.fewest:
             continue
         logits = Moments(*(np.asarray(x, np.float32).astype(np.float64)[None] for x in (mean, np.square(sigma))))

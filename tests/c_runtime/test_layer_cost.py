@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from c_models import generated
+from class_table import HEADS, instructions_of
 from lbnn import nn as bnn
 from lbnn.device.devices import run_model
 from lbnn.model.file import read_model
@@ -45,7 +46,7 @@ LAYERS = {
     "SELU": (bnn.SELU, UNITS, NARROW, "lbnn_elu", 205),
     "Hardsigmoid": (bnn.Hardsigmoid, UNITS, NARROW, "lbnn_piecewise", 225),
     "Clamp": (lambda: bnn.Clamp(-1.0, 1.0), UNITS, NARROW, "lbnn_piecewise", 212),
-    "Abs": (bnn.Abs, UNITS, NARROW, "lbnn_abs", 68),
+    "Abs": (bnn.Abs, UNITS, NARROW, "lbnn_abs", 61),
     "Pointwise, sigma in a cell": (lambda: bnn.Pointwise(torch.sin), UNITS, 0.05, "lbnn_tabulated", 930),
     "Pointwise": (lambda: bnn.Pointwise(torch.sin), UNITS, NARROW, "lbnn_tabulated", 2800),
     "Pointwise, wide": (lambda: bnn.Pointwise(torch.sin), UNITS, WIDE, "lbnn_tabulated", 6400),
@@ -59,6 +60,23 @@ LAYERS = {
 }
 
 
+MOST_NEAR, MOST_FAR = 60, 25
+NEAR = dict.fromkeys((0.0, 0.01, 0.1), (-4.5, -2.0, -0.5, 0.0, 0.5, 2.0, 4.5))
+FAR = {0.0: (5.1, 8.0, 13.0, -12.1, -20.0), **dict.fromkeys((0.01, 0.1), (5.1, 8.0, 13.0, -6.1, -8.0, -13.0))}
+"""Means beside a sigma of 1, by slope: a unit below zero whose slope is 0 is all tail, and far beyond 12 alone."""
+
+
+@pytest.mark.parametrize("slope", NEAR)
+@pytest.mark.parametrize(("means", "most"), [(NEAR, MOST_NEAR), (FAR, MOST_FAR)], ids=["near", "far"])
+def test_a_unit_takes_so_many_near_the_kink_and_few_far_from_it(tmp_path, slope, means, most):
+    need("arm-none-eabi-gcc")
+    mean = np.resize(np.array(means[slope], np.float32), (1, 256))
+    net = generated(read_model(bnn.LeakyReLU(slope), mean.shape[1:]), tmp_path / "c", input_variance=True)
+    result = run_model("cortex-m4-gcc", net, mean, np.ones_like(mean), flags=FLAGS, profile=True)
+    taken = sum(number for function, number in result.functions.items() if function.startswith("lbnn_leaky_relu"))
+    assert 10 < taken / mean.size <= most
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_an_output_takes_at_most_so_many_instructions(tmp_path, name):
     need("arm-none-eabi-gcc")
@@ -70,3 +88,9 @@ def test_an_output_takes_at_most_so_many_instructions(tmp_path, name):
     taken = sum(number for function, number in result.functions.items() if function.startswith(kernels))
     assert not result.status.any()
     assert 0.9 * most <= taken / result.mean.size <= most
+
+
+@pytest.mark.parametrize(("head", "most"), [('`SoftmaxHead("fast")`', 1_990), ("`SigmoidHead()`", 4_940)])
+def test_a_small_head_of_ten_logits_takes_at_most_so_many(head, most):
+    need("arm-none-eabi-gcc")
+    assert 0.9 * most <= instructions_of(*HEADS[head], "gnu99") <= most

@@ -26,6 +26,7 @@ from lbnn.exporters.c.pack import pack_weights
 from lbnn.exporters.c.shapes import ConvShape, PoolShape, SmallConvShape, small_shape
 from lbnn.measure.parity import FLOAT32_TOLERANCE
 from places import ROOT, need
+from rooms import conv_room
 
 TERMS = (784, 1024, 4096)
 BUILDS = {
@@ -83,9 +84,10 @@ LAYERS: dict[str, tuple[Callable[[int], ConvShape], str]] = {
     "3x3": (deep_3x3, "lbnn_conv2d_3x3"),
     "1x1": (deep_1x1, "lbnn_conv2d_1x1"),
     "5x5": (deep_5x5, "lbnn_conv2d"),
-    "1-D, one channel": (wide, "lbnn_conv2d"),
-    "1-D, strided": (sparse, "lbnn_conv2d"),
-    "a window as large as the input": (square, "lbnn_conv2d"),
+    "1-D, one channel": (wide, "lbnn_conv2d_patch"),
+    "1-D, strided": (sparse, "lbnn_conv2d_patch"),
+    "1-D, in its general form": (sparse, "lbnn_conv2d"),
+    "a window as large as the input": (square, "lbnn_conv2d_patch"),
 }
 
 
@@ -122,15 +124,17 @@ class Layer:
 
     def check(self, call: Callable[[str, list[Any]], list[np.ndarray]], kernel: str) -> None:
         """The kernel, its form for points and the small one."""
-        sizes = self._sizes(kernel)
-        self._one(call, kernel, [self.mean, self.var], sizes, self.true_var)
-        self._one(call, f"{kernel}_point", [self.mean], sizes, self.point_var)
+        point = f"{kernel}_point"
+        self._one(call, kernel, [self.mean, self.var], self._sizes(kernel), self.true_var)
+        self._one(call, point, [self.mean], self._sizes(point), self.point_var)
         small = small_shape(self.shape)
         assert small is not None
         self._one(call, "lbnn_conv2d_small", [self.mean, self.var], [small], self.true_var)
 
     def _sizes(self, kernel: str) -> list[Any]:
-        return [self.shape.in_width, self.shape.out_channels] if kernel == "lbnn_linear" else [self.shape]
+        if kernel.startswith("lbnn_linear"):
+            return [self.shape.in_width, self.shape.out_channels]
+        return [self.shape, *conv_room(kernel, self.shape)]
 
     def _one(self, call: Any, name: str, inputs: list[np.ndarray], sizes: list[Any], true_var: np.ndarray) -> None:
         outputs = [np.full(true_var.shape, np.nan, np.float32) for _ in range(2)]
@@ -234,8 +238,9 @@ def test_pooling_over_big_windows_on_an_emulated_core(folder: Path, window: tupl
 
 
 def test_every_kernel_of_a_layer_adds_in_the_same_order(folder: Path) -> None:
-    """Fast, small and general forms, vectors and scalars, 8 and 4 outputs at a time: the same bits."""
-    commands = [f"{command} -ffp-contract=off" for command in BUILDS.values()]
+    """Fast, small and general forms, vectors and scalars, 8 and 4 outputs at a time: the same bits if asked for."""
+    strict = "-ffp-contract=off -DLBNN_STRICT -DLBNN_NO_CONTRACTION"
+    commands = [f"{command} {strict}" for command in BUILDS.values()]
     for name, (shape, kernel) in LAYERS.items():
         given, found = layer(name, TERMS[0], False, 1), set()
         small = small_shape(shape(TERMS[0]))

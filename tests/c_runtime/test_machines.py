@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,16 @@ from c_models import MODELS, Library, export, generated, mlp, read, run
 from int_models import branches
 from lbnn import nn as bnn
 from lbnn.base.resources import header
+from lbnn.device.avr import AVR_BOARDS, AvrImage
 from lbnn.device.devices import run_model
-from lbnn.device.generated import GeneratedModel
 from lbnn.exporters.c import COptions, lower
 from lbnn.exporters.c.program import LONGEST_STEP
 from lbnn.graph.reference import predict
 from lbnn.measure.parity import FLOAT32_TOLERANCE, Outcome, errors
 from lbnn.measure.samples import draw_samples
+from lbnn.measure.stored import as_stored
 from lbnn.model.file import Model, read_model
-from places import ROOT, need
+from places import need
 from tiny_net import need_device
 
 
@@ -96,47 +97,63 @@ def run_after(compiler: str, sources: list[Path], program: Path) -> str:
 
 # ---- an int of 16 bits -----------------------------------------------------------------------------------------
 
-AVR = ("-mmcu=atmega1284p", "-std=c99", "-Os", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
-AVR_MODELS = {
-    "mlp": (lambda: read("gas_sensor"), "speed"),
-    "series": (lambda: read("series"), "speed"),
-    "cnn": (small_cnn, "speed"),
-    "small cnn": (small_cnn, "size"),
+AVR = ("-mmcu=atmega2560", "-std=c99", "-Os", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+
+
+def small_classifier() -> Model:
+    torch.manual_seed(4)
+    layers = [bnn.Linear(3, 6), bnn.ReLU(), bnn.Linear(6, 3), bnn.SoftmaxHead()]
+    return read_model(bnn.Sequential(*layers), (3,))
+
+
+def shared_factors() -> Model:
+    torch.manual_seed(5)
+    layers = [bnn.Conv2d(1, 4, 3, variance="rank1"), bnn.ReLU(), bnn.Flatten(), bnn.Linear(64, 3, variance="rank1")]
+    return read_model(bnn.Sequential(*layers), (1, 6, 6))
+
+
+def tables() -> Model:
+    """Every kernel that reads a table: piecewise, smooth, tabulated, affine."""
+    torch.manual_seed(6)
+    layers = [
+        bnn.Linear(4, 6),
+        bnn.Hardtanh(),
+        bnn.Standardize([0.5] * 6, [2.0] * 6),
+        bnn.Linear(6, 5),
+        bnn.GELU(),
+        bnn.Linear(5, 4),
+    ]
+    return read_model(bnn.Sequential(*layers, bnn.Pointwise(torch.sin, (-3.0, 3.0), 16)), (4,))
+
+
+SHAPES = {"series": 128, "cnn": 192, "small cnn": 160, "factors": 32, "long sums": 32}
+"""Bytes of the numbers that describe convolutions and pools: they are data."""
+
+
+AVR_MODELS: dict[str, tuple[Callable[[], Model], dict[str, Any], str]] = {
+    "mlp": (lambda: read("gas_sensor"), {}, "uno"),
+    "half floats": (lambda: read("gas_sensor"), {"weights": "half"}, "uno"),
+    "series": (lambda: read("series"), {}, "mega2560"),
+    "cnn": (small_cnn, {}, "mega2560"),
+    "small cnn": (small_cnn, {"optimize": "size"}, "mega2560"),
+    "long sums": (lambda: read_model(bnn.Conv2d(9, 2, 3), (9, 4, 4)), {"optimize": "size"}, "mega2560"),
+    "factors": (shared_factors, {}, "mega2560"),
+    "tables": (tables, {}, "mega2560"),
+    "classes": (small_classifier, {}, "uno"),
 }
 
 
-def run_on_avr(net: GeneratedModel, samples: np.ndarray, folder: Path) -> list[bytes]:
-    """What the program wrote, line by line: status, means and variances as big-endian words."""
-    rows = (", ".join(f"0x{word:08x}" for word in row.view(np.uint32)) for row in samples)
-    table = ",\n".join(f"{{{row}}}" for row in rows)
-    shape = f"[{len(samples)}][{net.input_len}]"
-    (folder / "samples.h").write_text(
-        f"#define SAMPLES {len(samples)}\nstatic const uint32_t samples{shape} = {{\n{table}}};\n"
-    )
-    sources = [ROOT / "tests/c/avr_samples.c", net.source, net.folder / f"{net.name}_selftest.c"]
-    include = [f"-I{folder}", f"-I{net.folder}"]
-    run(need("avr-gcc"), *AVR, *net.driver_flags, *include, *sources, "-lm", "-o", folder / "avr.elf")
-    command = [need("simavr"), "-m", "atmega1284p", "-f", "16000000", str(folder / "avr.elf")]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300, check=False)
-    lines = re.findall(
-        r"((?:[0-9a-f]{8})+)\.$", done.stdout + done.stderr, re.MULTILINE
-    )  # simavr shows the end of a line as a dot
-    return [bytes.fromhex(line) for line in lines]
-
-
 @pytest.mark.parametrize("name", AVR_MODELS)
-def test_an_avr_keeps_the_contract(name: str, tmp_path: Path) -> None:
-    make, optimize = AVR_MODELS[name]
-    model = make()
-    net = generated(model, tmp_path / "c", name="net", optimize=optimize)
+def test_an_avr_keeps_the_contract_with_its_constants_in_flash(name: str, tmp_path: Path) -> None:
+    make, options, board = AVR_MODELS[name]
+    need_device(board)
+    model = as_stored(make(), options.get("weights", "source"), False)
     samples = draw_samples(model, 7, seed=2).mean
-    flat = np.ascontiguousarray(samples.reshape(len(samples), -1), np.float32)
-    selftest, *answers = run_on_avr(net, flat, tmp_path)
-    assert selftest == bytes(4), "the self-test passes"
-    words = np.array([np.frombuffer(answer, ">u4") for answer in answers], np.uint32)
-    assert words.shape == (7, 1 + 2 * net.output_len) and not words[:, 0].any()
-    mean, var = np.split(words[:, 1:].view(np.float32), 2, axis=1)
-    assert worst(model, samples, mean, var) <= FLOAT32_TOLERANCE
+    image = AvrImage(AVR_BOARDS[board], generated(model, tmp_path / "c", name="net", **options), ("-Os",))
+    result = image.run([np.ascontiguousarray(samples.reshape(len(samples), -1), np.float32)], False)
+    assert not result.status.any() and worst(model, samples, result.mean, result.variance) <= FLOAT32_TOLERANCE
+    assert result.sizes is not None and result.sizes.ram <= SHAPES.get(name, 0), "constants are in flash alone"
+    assert image.selftest(tmp_path) == 0
 
 
 def test_integers_refuse_an_int_of_16_bits(tmp_path: Path) -> None:

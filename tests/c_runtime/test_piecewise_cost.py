@@ -1,4 +1,4 @@
-"""What piecewise-linear functions cost on a Cortex-M4F, beside a leaky-ReLU of the same values."""
+"""What piecewise-linear functions cost on a Cortex-M4F."""
 
 import numpy as np
 import pytest
@@ -34,9 +34,8 @@ def instructions(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("function", "sigma", "most"),
-    [(PRELU, 0.3, 1.5), (RELU6, 0.3, 2.2), (HARDTANH, 0.3, 3.0), (HARDTANH, 30.0, 6.0)],
+    [(PRELU, 0.3, 100), (RELU6, 0.3, 150), (HARDTANH, 0.3, 210), (HARDTANH, 30.0, 412)],
     ids=["one kink", "two, one of them far", "two near", "sigma beyond the pieces"],
 )
-def test_an_element_costs_at_most_so_many_leaky_relus(instructions, function, sigma, most):
-    one = instructions("leaky_relu", {"negative_slope": 0.01}, sigma)
-    assert 1.0 < instructions("piecewise", function, sigma) / one <= most
+def test_an_element_costs_at_most_so_many_instructions(instructions, function, sigma, most):
+    assert 0.8 * most <= instructions("piecewise", function, sigma) <= most

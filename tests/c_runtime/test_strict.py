@@ -44,6 +44,7 @@ from lbnn.ops.smooth_functions import FUNCTIONS
 from lbnn.ops.stored_function import stored_function
 from lbnn.ops.tabulated import TABLE_EXAMPLES
 from places import ROOT, need
+from rooms import Room, conv_room
 
 SOURCE = ROOT / "tests/c/all_kernels.c"
 INPUTS = 100_000  # numbers that a kernel reads as its input: means, variances, points
@@ -206,7 +207,11 @@ def results(size: int) -> list[Array]:
     return [np.full(size, -7.0, np.float32) for _ in range(2)]
 
 
-def conv(point: bool, *shapes: ConvShape, rank1: bool = False) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+def conv(
+    point: bool, *shapes: ConvShape, rank1: bool = False, fast: str = ""
+) -> Callable[[np.random.Generator], Iterator[Arguments]]:
+    """Calls of a convolution; `fast` is the kernel of a form that takes scratch."""
+
     def calls(rng: np.random.Generator) -> Iterator[Arguments]:
         given = 0
         while given < INPUTS:
@@ -217,8 +222,8 @@ def conv(point: bool, *shapes: ConvShape, rank1: bool = False) -> Callable[[np.r
             kernel = (s.in_channels // s.groups, s.kernel_height, s.kernel_width)
             packed = weights(rng, s.out_channels, *kernel, groups=s.groups, rank1=rank1)
             shared = results(s.out_height * s.out_width)[:rank1]
-            step = [prod(kernel)] * rank1
-            yield [*means, *packed, *results(s.out_channels * s.out_height * s.out_width), *shared, s, *step]
+            more = [prod(kernel)] if rank1 else conv_room(fast + "_point" * point, s) if fast else []
+            yield [*means, *packed, *results(s.out_channels * s.out_height * s.out_width), *shared, s, *more]
 
     return calls
 
@@ -248,6 +253,12 @@ def pool(point: bool, *shapes: PoolShape | MaxPoolShape) -> Callable[[np.random.
 def same(channels: int, height: int, width: int, out: int, kernel: int, groups: int = 1) -> ConvShape:
     pad = kernel // 2
     return ConvShape(channels, height, width, out, height, width, kernel, kernel, 1, 1, pad, pad, 1, 1, groups)
+
+
+def halved(channels: int, height: int, width: int, out: int, kernel: int, groups: int = 1) -> ConvShape:
+    """Stride 2; kernels of more than one tap have a row and a column of padding behind the input alone."""
+    sizes = [(size + (kernel > 1) - kernel) // 2 + 1 for size in (height, width)]
+    return ConvShape(channels, height, width, out, *sizes, kernel, kernel, 2, 2, 0, 0, 1, 1, groups)
 
 
 HEAD_SHARES = {
@@ -305,6 +316,11 @@ def per_channel(rng: np.random.Generator, _: int) -> Array:
     return values(rng, CHANNELS)
 
 
+SAMES = (same(4, 8, 9, 2, 3), same(1, 5, 4, 10, 3), same(17, 3, 6, 5, 3))
+SINGLES = (same(8, 7, 6, 2, 1), same(4, 1, 5, 11, 1), same(150, 1, 6, 2, 1))
+PATCHES = (ODD, DEEP, halved(9, 8, 6, 12, 3))
+APART = tuple(shape(6, 7, width, 6, 3, groups=6) for shape in (same, halved) for width in (7, 9, 12))
+
 CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_linear": linear(point=False),
     "lbnn_linear_point": linear(point=True),
@@ -318,15 +334,17 @@ CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_conv2d_1x1_rank1_point": conv(True, same(8, 7, 6, 2, 1), same(150, 1, 6, 2, 1), rank1=True),
     "lbnn_conv2d": conv(False, ODD, GROUPED, DEEP),
     "lbnn_conv2d_point": conv(True, ODD, GROUPED, DEEP),
-    "lbnn_conv2d_3x3": conv(False, same(4, 8, 9, 2, 3), same(1, 5, 4, 10, 3), same(17, 3, 6, 4, 3)),
-    "lbnn_conv2d_3x3_point": conv(True, same(4, 8, 9, 2, 3), same(1, 5, 4, 10, 3), same(17, 3, 6, 4, 3)),
-    "lbnn_conv2d_1x1": conv(False, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1), same(150, 1, 6, 2, 1)),
-    "lbnn_conv2d_1x1_point": conv(True, same(8, 7, 6, 2, 1), same(4, 1, 5, 10, 1), same(150, 1, 6, 2, 1)),
+    "lbnn_conv2d_3x3": conv(False, *SAMES, fast="lbnn_conv2d_3x3"),
+    "lbnn_conv2d_3x3_point": conv(True, *SAMES, fast="lbnn_conv2d_3x3"),
+    "lbnn_conv2d_1x1": conv(False, *SINGLES, fast="lbnn_conv2d_1x1"),
+    "lbnn_conv2d_1x1_point": conv(True, *SINGLES, fast="lbnn_conv2d_1x1"),
+    "lbnn_conv2d_patch": conv(False, *PATCHES, fast="lbnn_conv2d_patch"),
+    "lbnn_conv2d_patch_point": conv(True, *PATCHES, fast="lbnn_conv2d_patch"),
     "lbnn_conv2d_small": small(ODD, GROUPED, DEEP),
     "lbnn_conv_transposed": conv(False, SPREAD, SPREAD_GROUPS, SPREAD_DEEP),
     "lbnn_conv_transposed_point": conv(True, SPREAD, SPREAD_GROUPS, SPREAD_DEEP),
-    "lbnn_depthwise_3x3": conv(False, same(6, 7, 9, 6, 3, groups=6)),
-    "lbnn_depthwise_3x3_point": conv(True, same(6, 7, 9, 6, 3, groups=6)),
+    "lbnn_depthwise_3x3": conv(False, *APART, fast="lbnn_depthwise_3x3"),
+    "lbnn_depthwise_3x3_point": conv(True, *APART, fast="lbnn_depthwise_3x3"),
     "lbnn_avg_pool": pool(False, POOLED, GLOBAL),
     "lbnn_avg_pool_point": pool(True, POOLED, GLOBAL),
     "lbnn_avg_pool_correlated": pool(False, POOLED, GLOBAL),
@@ -400,6 +418,8 @@ class Host:
 
 
 def _c_argument(value: Any) -> Any:
+    if isinstance(value, Room):
+        value = value.array()
     if isinstance(value, np.ndarray):
         return value.ctypes.data_as(ctypes.c_void_p)
     if isinstance(value, ConvShape | PoolShape | MaxPoolShape):
@@ -422,6 +442,8 @@ class Emulated:
         return [self.machine.read(at, array.size) for at, array in pairs if isinstance(array, np.ndarray)]
 
     def _place(self, value: Any) -> Any:
+        if isinstance(value, Room):
+            value = value.array()
         if isinstance(value, ConvShape | PoolShape | MaxPoolShape):
             value = np.array(astuple(value), np.uint16 if isinstance(value, SmallConvShape) else np.int32)
         if not isinstance(value, np.ndarray):

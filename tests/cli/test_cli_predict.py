@@ -95,6 +95,9 @@ def test_scores_are_told_where_the_target_is_known(work, tmp_path):
     assert found["rmse"] == pytest.approx(
         np.sqrt(np.mean([(float(row["mean"]) - v) ** 2 for row, v in zip(rows, y, strict=True)])), rel=1e-5
     )
+    (tmp_path / "one.csv").write_text("\n".join((work / "today.csv").read_text().splitlines()[:2]) + "\n")
+    lines = run("predict", work / "c.pt", tmp_path / "one.csv", "-o", tmp_path / "one_p.csv").stdout.splitlines()
+    assert lines[0] == "1 of 1 row predicted" and lines[1].startswith("1 row with a known target: NLL")
     readings(tmp_path / "blind.csv", 5, 3, target=False)
     assert "nll" not in json.loads(
         run("predict", work / "c.pt", tmp_path / "blind.csv", "-o", tmp_path / "q.csv", "--json").stdout

@@ -14,6 +14,11 @@ from reports import save_named, write_csv
         (["sensor.pt", "--data", "d.csv", "--target", "out9"], "no column 'out9'"),
         (["sensor.pt", "--target", "out0"], "give both"),
         (["sensor.pt", "--data", "wide.csv", "--target", "out0"], "takes (1,) and predicts 1"),
+        (["sensor.pt", "--data", "latin.csv"], "is not text in UTF-8"),
+        (
+            ["sensor.pt", "--data", "latin.csv", "--encoding", "latin-1", "--decimal", "comma"],
+            "no column besides the target varies",
+        ),
         (["sensor.pt", "-o", "d.csv"], "--force"),
         (["sensor.pt", "--backends", "gpu"], "unknown backend"),
     ],
@@ -23,6 +28,7 @@ def test_bad_input_is_one_line_and_status_2(words, message, tmp_path, monkeypatc
     save_named(tmp_path)
     write_csv(tmp_path / "d.csv", 1)
     write_csv(tmp_path / "wide.csv", 2)
+    (tmp_path / "latin.csv").write_bytes("Größe;out0\n1,5;2,5\n".encode("latin-1"))
     with pytest.raises(SystemExit) as left:
         main(["report", *words])
     problem = capsys.readouterr().err

@@ -8,6 +8,9 @@ import torch
 import lbnn
 from lbnn import nn as bnn
 from lbnn.cli.main import main
+from lbnn.measure.counting import reference_layer_costs
+from lbnn.measure.verify import VERIFIED_COSTS
+from lbnn.model.file import read_model
 from places import need
 
 DEVICE = "cortex-m4-gcc"
@@ -68,3 +71,30 @@ def test_every_command_states_the_sizes_of_the_exported_code(make, variance, pri
     for cost in measured:
         assert {key: cost[key] for key in COMPARED if key in cost} == {k: stated[k] for k in COMPARED if k in cost}
         assert 0 < cost["code_bytes"] <= stated["code_bytes"] and cost["stack_bytes"] <= stated["stack_bytes"]
+
+
+def classifier():
+    return bnn.Sequential(bnn.Linear(4, 6), bnn.ReLU(), bnn.Linear(6, 3), bnn.SoftmaxHead()), (4,)
+
+
+@pytest.mark.parametrize("make", [cnn, classifier])
+def test_counts_agree_or_say_beside_them_why_they_differ(make, printed, tmp_path):
+    """bench and report count one thing; verify takes other samples and flags, inspect knows bounds."""
+    need("arm-none-eabi-gcc")
+    torch.manual_seed(0)
+    network, shape = make()
+    path = lbnn.save(network, tmp_path / "model.pt", input_shape=shape)
+    bench = json.loads(printed("bench", path, "--backends", DEVICE, "--json"))
+    (counted,) = bench["backends"]
+    layers = reference_layer_costs(read_model(path))
+    assert sum(layer.instructions for layer in layers) == pytest.approx(counted["instructions"], abs=len(layers))
+    assert [layer["instructions"] for layer in bench["layers"]] == [layer.instructions for layer in layers]
+    stated = json.loads(printed("inspect", path, "--json"))
+    assert counted["code_bytes"] + counted["weight_bytes"] <= stated["weight_bytes"] + stated["code_bytes"]
+    assert VERIFIED_COSTS in printed("verify", path, "--backends", DEVICE, "--samples", 7)
+    assert "-std=c99" in VERIFIED_COSTS and "lbnn bench" in VERIFIED_COSTS
+
+
+def test_costs_are_not_explained_where_there_are_none(printed, tmp_path):
+    path = lbnn.save(mlp()[0], tmp_path / "model.pt", input_shape=(5,))
+    assert VERIFIED_COSTS not in printed("verify", path, "--backends", "torch", "--samples", 7)

@@ -1,6 +1,8 @@
 """The command line: its commands, exit codes, and one line on stderr for bad input."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -94,3 +96,61 @@ def test_a_terminal_sees_a_table_and_a_pipe_plain_text(model):
 def test_console_script_is_the_same_program():
     script = Path(sys.executable).parent / "lbnn"
     assert subprocess.run([script, "--version"], capture_output=True, text=True).stdout == run("--version").stdout
+
+
+def named_in_messages():
+    """(module, line, text, option) of all texts inside a call of LbnnError."""
+    for path in sorted((ROOT / "lbnn").rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "LbnnError":
+                text = " ".join(str(part.value) for part in ast.walk(call) if isinstance(part, ast.Constant))
+                for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text):
+                    yield path.relative_to(ROOT / "lbnn").as_posix(), call.lineno, text, option
+
+
+RAISED_BY = {
+    "base/files.py": "train predict calibrate export report",
+    "exporters/options.py": "export",
+    "exporters/c/halves.py": "export verify",
+    "measure/bench.py": "bench",
+    "measure/class_prediction.py": "predict",
+    "measure/prediction.py": "predict",
+    "measure/report.py": "report",
+    "train/csvfile.py": "train predict calibrate report",
+    "train": "train",
+}
+"""The commands that reach a message, by its module or package. Only `train` chooses columns: models bring theirs."""
+
+
+def commands_of(module, text):
+    """Those that the text names, else those that raise it."""
+    named = re.findall(r"\blbnn (\w+)|\b(export) (?:it )?with", text)
+    said = {name for pair in named for name in pair if name} & {command.name for command in COMMANDS}
+    own = Path(module).stem.split("_")[0] if module.startswith("cli/") else ""
+    return said or {*(own or RAISED_BY.get(module) or RAISED_BY.get(module.split("/")[0], "")).split()}
+
+
+def test_messages_name_options_that_their_own_commands_have():
+    have = {c.name: {name for o in c.params for name in (*o.opts, *o.secondary_opts)} for c in COMMANDS}
+    named = list(named_in_messages())
+    assert len(named) > 40
+    wrong = []
+    for module, line, text, option in named:
+        commands = commands_of(module, text)
+        if not commands or any(option not in have[command] for command in commands):
+            wrong.append((f"{module}:{line}", option, sorted(commands)))
+    assert wrong == []
+
+
+NO_MODEL = {
+    "net.onnx": (b"\x08\x08", "is an ONNX file; give the model file (.pt) that it was exported from"),
+    "rows.csv": (b"a,b\n1,2\n", "is a table, not a model; lbnn train makes a model file of it"),
+    "picture.png": (b"\x89PNG", "is not an lbnn model, nor a file of torch.save; a model file is what lbnn.save"),
+}
+
+
+@pytest.mark.parametrize("name", NO_MODEL)
+def test_another_file_given_as_a_model_is_told_from_one(tmp_path, name):
+    data, message = NO_MODEL[name]
+    (tmp_path / name).write_bytes(data)
+    fails_in_one_line(run("inspect", tmp_path / name), message)

@@ -15,6 +15,15 @@ from lbnn import nn as bnn
 from places import ROOT, need_package
 
 SAMPLES = 3000
+_tries = pytest.mark.ecosystem
+FASTBNNS = _tries("Python: FastBNNs", "networks converted", package="fastbnns", result="its own moments")
+BAYESIAN_TORCH = _tries(
+    "Python: Bayesian-Torch", "networks converted", package="bayesian-torch", result="the moments of its samples"
+)
+TORCHBNN = _tries("Python: torchbnn", "networks converted", package="torchbnn", result="the moments of its samples")
+BLITZ = _tries(
+    "Python: BLiTZ", "networks converted", package="blitz-bayesian-pytorch", result="the moments of its samples"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +90,7 @@ def agrees_with_fastbnns(network, x, var=None):
     torch.testing.assert_close(ours.var, theirs.var, rtol=1e-8, atol=1e-14)
 
 
+@FASTBNNS
 @pytest.mark.parametrize("activation", [nn.LeakyReLU, nn.ReLU])
 def test_fastbnns_mlp_has_its_own_moments(activation):
     mlp = need_package("fastbnns.models.mlp")
@@ -90,6 +100,7 @@ def test_fastbnns_mlp_has_its_own_moments(activation):
     agrees_with_fastbnns(network, x, torch.rand_like(x))
 
 
+@FASTBNNS
 def test_fastbnns_cnn_has_its_own_moments():
     network = fastbnn(
         nn.Sequential(
@@ -102,6 +113,7 @@ def test_fastbnns_cnn_has_its_own_moments():
     agrees_with_fastbnns(network, x, torch.rand_like(x))
 
 
+@FASTBNNS
 @pytest.mark.parametrize("layer", [nn.ConvTranspose2d(2, 4, 3, 2, 1, 1, groups=2), nn.ConvTranspose1d(2, 3, 4, 2)])
 def test_fastbnns_transposed_convolutions_have_their_own_moments(layer):
     x = torch.randn(5, 2, *[4] * (layer.weight.ndim - 2), dtype=torch.float64)
@@ -110,6 +122,7 @@ def test_fastbnns_transposed_convolutions_have_their_own_moments(layer):
     agrees_with_fastbnns(network, x, torch.rand_like(x))
 
 
+@FASTBNNS
 def test_fastbnns_layers_without_variance_stay_known():
     network = fastbnn(nn.Sequential(nn.Linear(3, 8), nn.LeakyReLU(), nn.Linear(8, 2)), **{"0": dict(learn_var=False)})
     x = torch.randn(6, 3, dtype=torch.float64)
@@ -118,6 +131,7 @@ def test_fastbnns_layers_without_variance_stay_known():
     agrees_with_fastbnns(network, x, torch.rand_like(x))
 
 
+@FASTBNNS
 def test_fastbnns_unscented_activations_get_exact_moments_and_gaussian_batch_norm_its_own(tmp_path):
     base = need_package("fastbnns.bnn.base")
     plain = nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.LeakyReLU(0.2), nn.Flatten(), nn.Linear(27, 2))
@@ -145,12 +159,14 @@ def bayesian_torch_layers(form):
     return made
 
 
+@BAYESIAN_TORCH
 @pytest.mark.parametrize("form", ["Reparameterization", "Flipout"])
 def test_bayesian_torch_layers_have_the_moments_of_their_samples(form):
     for layer, shape in bayesian_torch_layers(form):
         same_as_samples(softened(layer), lbnn.from_bayesian_torch(layer), torch.randn(3, *shape))
 
 
+@BAYESIAN_TORCH
 @pytest.mark.parametrize("form", ["Reparameterization", "Flipout"])
 @pytest.mark.parametrize(
     ("rank", "sizes", "more"), [(1, (2, 3, 4), {}), (2, (4, 2, 3), dict(output_padding=1, groups=2))]
@@ -161,6 +177,7 @@ def test_bayesian_torch_transposed_convolutions_have_the_moments_of_their_sample
     same_as_samples(softened(layer), lbnn.from_bayesian_torch(layer), torch.randn(2, sizes[0], *[3] * rank))
 
 
+@BAYESIAN_TORCH
 def test_bayesian_torch_network_made_by_dnn_to_bnn(tmp_path):
     dnn_to_bnn = need_package("bayesian_torch.models.dnn_to_bnn").dnn_to_bnn
     network = nn.Sequential(
@@ -180,6 +197,7 @@ def test_bayesian_torch_network_made_by_dnn_to_bnn(tmp_path):
     exported(converted, (1, 6, 6), tmp_path)
 
 
+@BAYESIAN_TORCH
 def test_bayesian_torch_forward_that_collects_kl(tmp_path):
     layers = need_package("bayesian_torch.layers")
 
@@ -200,6 +218,7 @@ def test_bayesian_torch_forward_that_collects_kl(tmp_path):
     exported(converted, (4,), tmp_path)
 
 
+@TORCHBNN
 def test_torchbnn_layers_have_the_moments_of_their_samples():
     torchbnn = need_package("torchbnn")
     norm = torchbnn.BayesBatchNorm2d(0.0, 0.1, 3).eval()
@@ -213,6 +232,7 @@ def test_torchbnn_layers_have_the_moments_of_their_samples():
         same_as_samples(softened(layer), lbnn.from_torchbnn(layer), torch.randn(3, *shape))
 
 
+@TORCHBNN
 def test_torchbnn_networks_deep_and_frozen(tmp_path):
     torchbnn = need_package("torchbnn")
     network = nn.Sequential(
@@ -227,6 +247,7 @@ def test_torchbnn_networks_deep_and_frozen(tmp_path):
     assert out.var.max() < 1e-10
 
 
+@BLITZ
 def test_blitz_layers_have_the_moments_of_their_samples():
     modules = need_package("blitz.modules")
     for layer, shape in (
@@ -238,6 +259,7 @@ def test_blitz_layers_have_the_moments_of_their_samples():
         same_as_samples(softened(layer), lbnn.from_blitz(layer), torch.randn(3, *shape))
 
 
+@BLITZ
 def test_blitz_network_after_a_move_to_another_dtype_is_that_of_its_samplers(tmp_path):
     modules = need_package("blitz.modules")
     network = nn.Sequential(modules.BayesianLinear(4, 16), nn.ReLU(), modules.BayesianLinear(16, 2)).double().float()

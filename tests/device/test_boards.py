@@ -4,6 +4,7 @@ import math
 import re
 import shutil
 import subprocess
+from itertools import pairwise
 
 import pytest
 
@@ -37,9 +38,10 @@ def test_the_core_is_one_of_the_table(board: Board) -> None:
 @EACH
 def test_rom_and_ram_lie_apart_and_hold_whole_kilobytes(board: Board) -> None:
     memory = board.memory
-    first, second = sorted([(memory.rom_base, memory.rom_size), (memory.ram_base, memory.ram_size)])
-    assert first[0] + first[1] <= second[0]
-    assert not (memory.rom_size % 1024 or memory.ram_size % 1024)
+    constants = (memory.constants_base, memory.constants_size)
+    regions = sorted([(memory.rom_base, memory.rom_size), (memory.ram_base, memory.ram_size), constants])
+    assert all(first[0] + first[1] <= second[0] for first, second in pairwise(regions))
+    assert not any(size % 1024 for _, size in regions)
 
 
 @EACH

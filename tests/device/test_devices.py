@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lbnn.base.errors import LbnnError
+from lbnn.device.avr import AVR_BOARDS
 from lbnn.device.boards import BOARDS
 from lbnn.device.compilers import HOST_TOOLCHAINS
 from lbnn.device.cores import CORES
@@ -119,7 +120,7 @@ def test_weights_in_a_file_of_their_own_reach_the_model(
 def test_every_compiler_core_and_board_is_a_device() -> None:
     hosts = {"c", "c-sanitized", *(f"c-{name}" for name in (*HOST_TOOLCHAINS, *MACHINES) if name != "host")}
     cores = {name for name, core in CORES.items() if core.unicorn}
-    assert set(DEVICES) == hosts | cores | {f"{name}-gcc" for name in cores} | set(BOARDS)
+    assert set(DEVICES) == hosts | cores | {f"{name}-gcc" for name in cores} | set(BOARDS) | set(AVR_BOARDS)
     assert [name for name, device in DEVICES.items() if device.name != name] == []
 
 

@@ -91,7 +91,7 @@ def test_a_board_that_is_not_known_is_refused_with_those_that_are(
 @pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
 def test_firmware_files_name_the_board_its_compiler_its_start_up_and_its_emulator(board: Board) -> None:
     files, family = firmware_files(board, "net"), board.core.family
-    common = {"Makefile", f"{board.name}.ld", "semihosting.c", "device_io.h", "run_selftest.c"}
+    common = {"Makefile", f"{board.name}.ld", "semihosting.c", "device_io.h", "cycles.h", "run_selftest.c"}
     assert set(files) == {*common, family.startup}
     assert "ENTRY(lbnn_reset)" in files[f"{board.name}.ld"]
     makefile = files["Makefile"].splitlines()

@@ -51,6 +51,50 @@ def test_compile_reports_what_is_wrong_with_the_input():
         compiled(np.zeros((1, 3)), np.zeros((1, 3)))
 
 
+LAYERS = {
+    "mlp": (lambda: mlp(5, 37, 150, 3), (5,)),
+    "elu": (lambda: bnn.Sequential(bnn.Linear(4, 11), bnn.ELU(), bnn.Linear(11, 9), bnn.Abs()), (4,)),
+    "cnn": (lambda: bnn.Sequential(bnn.Conv2d(1, 5, 3), bnn.ReLU(), bnn.Flatten(), bnn.Linear(80, 2)), (1, 6, 6)),
+}
+
+
+@pytest.mark.parametrize("flags", [("-O1",), ("-O3", "-march=native", "-std=gnu99")], ids=["-O1", "-O3 fused"])
+@pytest.mark.parametrize("layers", LAYERS)
+def test_a_batch_has_the_bits_of_its_samples_alone_whatever_the_threads(layers, flags):
+    """A batch goes through linear layers many samples at a time; 37 are some of those tiles and a rest."""
+    torch.manual_seed(1)
+    make, shape = LAYERS[layers]
+    alone = lbnn.compile(model := make(), shape, flags=flags)
+    many = lbnn.compile(model, shape, flags=flags, threads=0 if layers == "elu" else 3)
+    x = np.random.default_rng(0).normal(size=(37, *shape)).astype(np.float32)
+    singles = [[part[0].copy() for part in alone(x[i : i + 1])] for i in range(len(x))]
+    for together in (alone(x), many(x)):
+        for part, wanted in zip(together, zip(*singles, strict=True), strict=True):
+            assert np.array_equal(part.view(np.uint32), np.stack(wanted).view(np.uint32))
+    assert many(x[:2]).mean.shape == (2, singles[0][0].size) and many(x[:0]).mean.size == 0
+
+
+@pytest.mark.parametrize("input_variance", [False, True])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_first_sample_that_fails_is_named_though_many_are_computed_at_once(input_variance, threads):
+    compiled = lbnn.compile(mlp(3, 20, 2), (3,), flags=("-O1",), input_variance=input_variance, threads=threads)
+    x = np.zeros((100, 3), np.float32)
+    x[[41, 43, 90]] = np.nan
+    with pytest.raises(LbnnError, match=r"^sample 41: an input is not finite"):
+        compiled(x)
+    x[[41, 43, 90]] = 3e38
+    with pytest.raises(LbnnError, match=r"^sample 41: an output is not finite"):
+        compiled(x)
+    if input_variance:
+        with pytest.raises(LbnnError, match=r"^sample 7: .* variance is negative"):
+            compiled(np.zeros_like(x), np.where(np.arange(100)[:, None] == 7, -1.0, 0.0) + 0 * x)
+
+
+def test_less_than_no_thread_is_refused():
+    with pytest.raises(LbnnError, match="threads=-1: give the number of threads, or 0 for all cores"):
+        lbnn.compile(mlp(3, 1), (3,), threads=-1)
+
+
 @pytest.mark.parametrize("head", [bnn.SoftmaxHead(), bnn.SoftmaxHead("fast"), bnn.SigmoidHead()], ids=repr)
 def test_a_model_with_a_head_classifies_as_torch_does_and_gives_the_logits_too(head):
     torch.manual_seed(0)

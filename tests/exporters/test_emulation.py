@@ -8,6 +8,7 @@ import lbnn
 from c_models import mlp
 from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
+from tiny_net import need_device
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,18 @@ def test_a_core_classifies_as_torch_does_and_counts_instructions(classifier):
     classified = chip.instructions
     chip(x.numpy())
     assert (chip.instructions > 0).all() and (classified > chip.instructions).all()
+
+
+def test_an_avr_classifies_and_counts_cycles(classifier):
+    """Its decision has integers of 16 bits."""
+    x = torch.randn(2, 3)
+    chip = lbnn.emulate(classifier, need_device("uno"), (3,))
+    with torch.no_grad():
+        want = classifier(x)
+    found = chip.classify(x.numpy())
+    assert np.allclose(found.probability, want.probability, atol=2e-5) and (found.label == want.label.numpy()).all()
+    assert np.allclose(found.entropy, want.entropy, atol=2e-5)
+    assert chip.instructions is None and (chip.counted_cycles > 1000).all()
 
 
 def test_an_input_variance_and_an_output_of_several_axes_come_through():

@@ -252,6 +252,37 @@ static void fuzz_int_unfold(fuzz *f)
     }
 }
 
+static void fuzz_int_pad(fuzz *f)
+{
+    const int channels = fuzz_size(f, 1, 4), height = fuzz_size(f, 1, 4), width = fuzz_size(f, 1, 4);
+    const int top = fuzz_size(f, 0, 2), left = fuzz_size(f, 0, 2);
+    const int rows = height + top + fuzz_size(f, 0, 2), columns = width + left + fuzz_size(f, 0, 2);
+    const int n = channels * rows * columns;
+    const int_map in = any_map(f, channels * height * width);
+    int32_t *mean = empty_map(f, n), *sigma = empty_map(f, n);
+    int_map out = {mean, sigma, {0, 0, 0, 0}};
+    lbnn_int_pad(in.mean, in.sigma, &in.scale, mean, sigma, &out.scale, channels, height, width, top, left, rows, columns);
+    for (int i = 0; i < n; i++) {
+        const int y = i / channels / columns - top, x = i / channels % columns - left;
+        const int inside = y >= 0 && y < height && x >= 0 && x < width, at = (y * width + x) * channels + i % channels;
+        fuzz_expect(mean_of(&out, i) == (inside ? mean_of(&in, at) : 0.0), "a padded mean is another");
+        fuzz_expect(sigma_of(&out, i) == (inside ? sigma_of(&in, at) : 0.0), "a padded sigma is another");
+    }
+}
+
+static void fuzz_int_known(fuzz *f)
+{
+    const int n = fuzz_size(f, 1, 9);
+    const int_map in = any_map(f, n);
+    int32_t *sigma = empty_map(f, n);
+    lbnn_int_scale to;
+    lbnn_int_known(&in.scale, sigma, &to, (n + 1) / 2);
+    fuzz_expect(to.mean == in.scale.mean && to.var == LBNN_INT_NONE, "the exponents of known values are others");
+    for (int i = 0; i < n; i++) {
+        fuzz_expect(lbnn_int_at(sigma, i) == 0, "a known value has a sigma");
+    }
+}
+
 /* ---- operators on each element ------------------------------------------------------------------------- */
 
 static int chunks_of(int n)

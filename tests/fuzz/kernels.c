@@ -4,7 +4,7 @@
 #ifdef FUZZ_HALF /* of the kernels alone: models have weights of their own */
 #define LBNN_HALF_WEIGHTS
 #endif
-#define LBNN_EXPECT_ABI 2
+#define LBNN_EXPECT_ABI 3
 #include "lbnn_activation.h"
 #include "lbnn_conv.h"
 #include "lbnn_conv_small.h"
@@ -20,6 +20,7 @@
 #include "lbnn_pool_correlated.h"
 #include "lbnn_upsample.h"
 #include "lbnn_int_conv.h"
+#include "lbnn_int_pad.h"
 #include "smooth.h"
 #include "tabulated.h"
 
@@ -209,10 +210,64 @@ static void fuzz_conv_point(fuzz *f, conv_point_kernel kernel, lbnn_conv_shape s
     check_conv(f, LBNN_POINT, x, x, w, mean, var, &s);
 }
 
-/* Any shape: the size follows from the number of outputs; `rest` columns or rows are left over by the stride. */
-static int axis_size(int out, int kernel, int stride, int padding, int dilation, int rest)
+typedef void fast_kernel(const float *, const float *, const lbnn_weight *, float *, float *, const lbnn_conv_shape *,
+                         float *);
+typedef void fast_point_kernel(const float *, const lbnn_weight *, float *, float *, const lbnn_conv_shape *, float *);
+
+typedef struct {
+    float *from, *to;
+} overlap;
+
+/* A copy of the input and an output in one array: they begin at one place, or if the output is larger end at one. */
+static overlap one_over_the_other(fuzz *f, const float *in, const lbnn_conv_shape *s)
 {
-    const int size = (out - 1) * stride + (kernel - 1) * dilation + 1 + rest % stride - 2 * padding;
+    const int inputs = conv_inputs(s), outputs = conv_outputs(s), size = inputs > outputs ? inputs : outputs;
+    float *all = fuzz_output(f, size);
+    const overlap over = {all + size - inputs, all};
+    memcpy(over.from, in, (size_t)inputs * sizeof *in);
+    return over;
+}
+
+/* The fast forms have scratch, which begins with any bits; outputs of some may lie `over` inputs, mean over mean and
+ * variance over variance. */
+static void fuzz_fast(fuzz *f, fast_kernel kernel, lbnn_conv_shape s, int floats, int over)
+{
+    const float *e = fuzz_means(f, conv_inputs(&s)), *v = fuzz_variances(f, conv_inputs(&s));
+    const float *w = conv_weights(f, &s, LBNN_PACK - 1);
+    float *mean = fuzz_output(f, conv_outputs(&s)), *var = fuzz_output(f, conv_outputs(&s));
+    float *scratch = fuzz_output(f, floats);
+    kernel(e, v, STORED(w), mean, var, &s, scratch);
+    check_conv(f, LBNN_MOMENTS, e, v, w, mean, var, &s);
+    if (over) {
+        const overlap means = one_over_the_other(f, e, &s), vars = one_over_the_other(f, v, &s);
+        kernel(means.from, vars.from, STORED(w), means.to, vars.to, &s, scratch);
+        fuzz_same(f, means.to, mean, conv_outputs(&s));
+        fuzz_same(f, vars.to, var, conv_outputs(&s));
+    }
+}
+
+static void fuzz_fast_point(fuzz *f, fast_point_kernel kernel, lbnn_conv_shape s, int floats, int over)
+{
+    const float *x = fuzz_means(f, conv_inputs(&s));
+    const float *w = conv_weights(f, &s, LBNN_PACK - 1);
+    float *mean = fuzz_output(f, conv_outputs(&s)), *var = fuzz_output(f, conv_outputs(&s));
+    float *scratch = fuzz_output(f, floats);
+    kernel(x, STORED(w), mean, var, &s, scratch);
+    check_conv(f, LBNN_POINT, x, x, w, mean, var, &s);
+    if (over) {
+        const overlap means = one_over_the_other(f, x, &s);
+        float *other = fuzz_output(f, conv_outputs(&s));
+        kernel(means.from, STORED(w), means.to, other, &s, scratch);
+        fuzz_same(f, means.to, mean, conv_outputs(&s));
+        fuzz_same(f, other, var, conv_outputs(&s));
+    }
+}
+
+/* Any shape: the size follows from the number of outputs; `rest` columns or rows are left over by the stride. `pads` are
+ * those before the input and behind it. */
+static int axis_size(int out, int kernel, int stride, int pads, int dilation, int rest)
+{
+    const int size = (out - 1) * stride + (kernel - 1) * dilation + 1 + rest % stride - pads;
     return size > 0 ? size : 1;
 }
 
@@ -230,15 +285,23 @@ static lbnn_conv_shape any_conv(fuzz *f)
     s.dilation_width = fuzz_size(f, 1, 3);
     s.padding_height = fuzz_size(f, 0, s.kernel_height);
     s.padding_width = fuzz_size(f, 0, s.kernel_width);
-    s.in_height = axis_size(fuzz_size(f, 1, 3), s.kernel_height, s.stride_height, s.padding_height,
-                            s.dilation_height, fuzz_size(f, 0, 2));
-    s.in_width = axis_size(fuzz_size(f, 1, 13), s.kernel_width, s.stride_width, s.padding_width, s.dilation_width,
+    const int rows = s.padding_height + fuzz_size(f, 0, s.kernel_height); /* of padding */
+    const int columns = s.padding_width + fuzz_size(f, 0, s.kernel_width);
+    s.in_height = axis_size(fuzz_size(f, 1, 3), s.kernel_height, s.stride_height, rows, s.dilation_height,
+                            fuzz_size(f, 0, 2));
+    s.in_width = axis_size(fuzz_size(f, 1, 13), s.kernel_width, s.stride_width, columns, s.dilation_width,
                            fuzz_size(f, 0, 2));
-    s.out_height = (s.in_height + 2 * s.padding_height - s.dilation_height * (s.kernel_height - 1) - 1)
-                   / s.stride_height + 1;
-    s.out_width = (s.in_width + 2 * s.padding_width - s.dilation_width * (s.kernel_width - 1) - 1)
-                  / s.stride_width + 1;
+    s.out_height = (s.in_height + rows - s.dilation_height * (s.kernel_height - 1) - 1) / s.stride_height + 1;
+    s.out_width = (s.in_width + columns - s.dilation_width * (s.kernel_width - 1) - 1) / s.stride_width + 1;
     return s;
+}
+
+/* Some rows of the output alone: those above are padding that is negative. Kernels whose output may lie over the input
+ * are never called so (BAND_KERNELS of bands.py). */
+static lbnn_conv_shape some_rows(fuzz *f, lbnn_conv_shape s)
+{
+    const int first = fuzz_size(f, 0, s.out_height - 1);
+    return lbnn_conv_band(&s, first, fuzz_size(f, 1, s.out_height - first));
 }
 
 /* Stride 1, the input's size. */
@@ -249,32 +312,86 @@ static lbnn_conv_shape same_conv(int channels, int height, int width, int output
     return s;
 }
 
+
 static lbnn_conv_shape conv_3x3(fuzz *f)
 {
     const int channels = fuzz_size(f, 1, 3), height = fuzz_size(f, 1, 4), width = fuzz_size(f, 4, 11);
-    return same_conv(channels, height, width, 2 * fuzz_size(f, 1, 5), 3, 1);
+    return some_rows(f, same_conv(channels, height, width, fuzz_size(f, 1, 10), 3, 1));
 }
 
+/* A row or none above the input and below it, a column or none left and right of it. */
 static lbnn_conv_shape depthwise(fuzz *f)
 {
-    const int channels = fuzz_size(f, 1, 4), height = fuzz_size(f, 1, 4), width = fuzz_size(f, 4, 19);
-    return same_conv(channels, height, width, channels, 3, channels);
+    const int channels = fuzz_size(f, 1, 4), stride = fuzz_size(f, 1, 2), above = fuzz_size(f, 0, 1);
+    const int left = fuzz_size(f, 0, 1), rows = above + fuzz_size(f, 0, 1), columns = left + fuzz_size(f, 0, 1);
+    const int height = axis_size(fuzz_size(f, 1, 5), 3, stride, rows, 1, fuzz_size(f, 0, 1));
+    const int width = axis_size(fuzz_size(f, 3, 19), 3, stride, columns, 1, fuzz_size(f, 0, 1));
+    const lbnn_conv_shape s = {channels, height, width, channels, (height + rows - 3) / stride + 1,
+                               (width + columns - 3) / stride + 1, 3, 3, stride, stride, above, left, 1, 1, channels};
+    return s;
 }
 
-static lbnn_conv_shape conv_1x1(fuzz *f)
+/* Four pixels, two output channels: what the forms with factors need. */
+static lbnn_conv_shape pairs_1x1(fuzz *f)
 {
     const int channels = fuzz_size(f, 1, 4), height = fuzz_size(f, 1, 4), width = fuzz_size(f, 1, 9);
     return same_conv(channels, height, height * width < 4 ? 4 : width, 2 * fuzz_size(f, 1, 5), 1, 1);
 }
 
-static void fuzz_conv2d(fuzz *f) { fuzz_conv(f, lbnn_conv2d, any_conv(f)); }
-static void fuzz_conv2d_point(fuzz *f) { fuzz_conv_point(f, lbnn_conv2d_point, any_conv(f)); }
-static void fuzz_conv2d_3x3(fuzz *f) { fuzz_conv(f, lbnn_conv2d_3x3, conv_3x3(f)); }
-static void fuzz_conv2d_3x3_point(fuzz *f) { fuzz_conv_point(f, lbnn_conv2d_3x3_point, conv_3x3(f)); }
-static void fuzz_depthwise_3x3(fuzz *f) { fuzz_conv(f, lbnn_depthwise_3x3, depthwise(f)); }
-static void fuzz_depthwise_3x3_point(fuzz *f) { fuzz_conv_point(f, lbnn_depthwise_3x3_point, depthwise(f)); }
-static void fuzz_conv2d_1x1(fuzz *f) { fuzz_conv(f, lbnn_conv2d_1x1, conv_1x1(f)); }
-static void fuzz_conv2d_1x1_point(fuzz *f) { fuzz_conv_point(f, lbnn_conv2d_1x1_point, conv_1x1(f)); }
+static lbnn_conv_shape pairs_3x3(fuzz *f)
+{
+    const int channels = fuzz_size(f, 1, 3), height = fuzz_size(f, 1, 4), width = fuzz_size(f, 4, 11);
+    return same_conv(channels, height, width, 2 * fuzz_size(f, 1, 5), 3, 1);
+}
+
+static lbnn_conv_shape conv_1x1(fuzz *f)
+{
+    const int channels = fuzz_size(f, 1, 4), height = fuzz_size(f, 1, 4), width = fuzz_size(f, 1, 9);
+    lbnn_conv_shape s = same_conv(channels, height, width, fuzz_size(f, 1, 11), 1, 1);
+    s.stride_height = fuzz_size(f, 1, 3);
+    s.stride_width = fuzz_size(f, 1, 3);
+    s.out_height = (height - 1) / s.stride_height + 1;
+    s.out_width = (width - 1) / s.stride_width + 1;
+    return s;
+}
+
+static lbnn_conv_shape one_group(fuzz *f)
+{
+    lbnn_conv_shape s = any_conv(f);
+    s.in_channels /= s.groups;
+    s.out_channels /= s.groups;
+    s.groups = 1;
+    return some_rows(f, s);
+}
+
+static int patch_len(int kind, const lbnn_conv_shape *s)
+{
+    return LBNN_PATCH(kind, lbnn_conv_taps(s, s->in_channels));
+}
+
+#define FUZZ_FAST(name, make, floats, over)                            \
+    static void fuzz_##name(fuzz *f)                                    \
+    {                                                                   \
+        const int kind = LBNN_MOMENTS;                                  \
+        const lbnn_conv_shape s = make(f);                              \
+        fuzz_fast(f, lbnn_##name, s, floats, over);                     \
+        (void)kind;                                                     \
+    }                                                                   \
+    static void fuzz_##name##_point(fuzz *f)                            \
+    {                                                                   \
+        const int kind = LBNN_POINT;                                    \
+        const lbnn_conv_shape s = make(f);                              \
+        fuzz_fast_point(f, lbnn_##name##_point, s, floats, over);       \
+        (void)kind;                                                     \
+    }
+
+static lbnn_conv_shape rows_of_any(fuzz *f) { return some_rows(f, any_conv(f)); }
+static void fuzz_conv2d(fuzz *f) { fuzz_conv(f, lbnn_conv2d, rows_of_any(f)); }
+static void fuzz_conv2d_point(fuzz *f) { fuzz_conv_point(f, lbnn_conv2d_point, rows_of_any(f)); }
+FUZZ_FAST(conv2d_3x3, conv_3x3, 18 * (kind == LBNN_MOMENTS ? 3 : 2) * s.in_channels, 0)
+FUZZ_FAST(conv2d_1x1, conv_1x1, patch_len(kind, &s), s.stride_height == 1 && s.stride_width == 1)
+FUZZ_FAST(conv2d_patch, one_group, patch_len(kind, &s), 0)
+FUZZ_FAST(depthwise_3x3, depthwise, s.stride_width == 2 ? 1 : 3 * lbnn_column_len(kind) * (s.in_width + 2), 1)
 
 static void conv_small(const float *e, const float *v, const lbnn_weight *w, float *mean, float *var,
                        const lbnn_conv_shape *s)
@@ -356,13 +473,14 @@ static lbnn_pool_shape any_pool(fuzz *f)
     s.out_height = pool_outputs(s.in_height, s.kernel_height, s.stride_height, s.padding_height, fuzz_size(f, 0, 1));
     s.out_width = pool_outputs(s.in_width, s.kernel_width, s.stride_width, s.padding_width, fuzz_size(f, 0, 1));
     s.count_include_pad = fuzz_size(f, 0, 1);
+    s.out_gap = fuzz_size(f, 0, 3);
     return s;
 }
 
 static lbnn_pool_shape pool_2x2(fuzz *f)
 {
     const int channels = fuzz_size(f, 1, 3), height = fuzz_size(f, 2, 9), width = fuzz_size(f, 2, 9);
-    const lbnn_pool_shape s = {channels, height, width, height / 2, width / 2, 2, 2, 2, 2, 0, 0, 1};
+    const lbnn_pool_shape s = {channels, height, width, height / 2, width / 2, 2, 2, 2, 2, 0, 0, 1, fuzz_size(f, 0, 3)};
     return s;
 }
 
@@ -406,7 +524,7 @@ static real pool_output(const float *in, const lbnn_pool_shape *s, int channel, 
 
 static void check_pool(fuzz *f, const float *in, const float *out, const lbnn_pool_shape *s, pooled what)
 {
-    for (int channel = 0; channel < s->channels; channel++) {
+    for (int channel = 0; channel < s->channels; channel++, out += channel < s->channels ? s->out_gap : 0) {
         for (int row = 0; row < s->out_height; row++) {
             for (int column = 0; column < s->out_width; column++) {
                 const real want = pool_output(in, s, channel, row, column, what);
@@ -416,11 +534,17 @@ static void check_pool(fuzz *f, const float *in, const float *out, const lbnn_po
     }
 }
 
-/* In place where there is no padding. */
+/* In place where there is neither padding nor a gap. */
+static int pool_in_place(fuzz *f, const lbnn_pool_shape *s)
+{
+    return fuzz_size(f, 0, 1) && s->padding_height + s->padding_width + s->out_gap == 0;
+}
+
+/* Behind the last plane there is no gap. */
 static float *pool_results(fuzz *f, const float *in, const lbnn_pool_shape *s, int in_place)
 {
-    const int allowed = in_place && s->padding_height == 0 && s->padding_width == 0;
-    return allowed ? fuzz_copy(f, in, pool_input_count(s)) : fuzz_output(f, s->channels * s->out_height * s->out_width);
+    const int count = s->channels * (s->out_height * s->out_width + s->out_gap) - s->out_gap;
+    return in_place ? fuzz_copy(f, in, pool_input_count(s)) : fuzz_output(f, count);
 }
 
 typedef void pool_kernel(const float *, const float *, float *, float *, const lbnn_pool_shape *);
@@ -428,7 +552,7 @@ typedef void pool_point_kernel(const float *, float *, const lbnn_pool_shape *);
 
 static void fuzz_pool(fuzz *f, pool_kernel kernel, lbnn_pool_shape s, pooled what)
 {
-    const int n = pool_input_count(&s), in_place = fuzz_size(f, 0, 1) && s.padding_height + s.padding_width == 0;
+    const int n = pool_input_count(&s), in_place = pool_in_place(f, &s);
     const float *e = fuzz_means(f, n), *v = fuzz_variances(f, n);
     float *mean = pool_results(f, e, &s, in_place), *var = pool_results(f, v, &s, in_place);
     kernel(in_place ? mean : e, in_place ? var : v, mean, var, &s);
@@ -438,7 +562,7 @@ static void fuzz_pool(fuzz *f, pool_kernel kernel, lbnn_pool_shape s, pooled wha
 
 static void fuzz_pool_point(fuzz *f, pool_point_kernel kernel, lbnn_pool_shape s)
 {
-    const int n = pool_input_count(&s), in_place = fuzz_size(f, 0, 1) && s.padding_height + s.padding_width == 0;
+    const int n = pool_input_count(&s), in_place = pool_in_place(f, &s);
     const float *x = fuzz_means(f, n);
     float *out = pool_results(f, x, &s, in_place);
     kernel(in_place ? out : x, out, &s);
@@ -1177,6 +1301,8 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_conv2d_1x1_point", fuzz_conv2d_1x1_point},
     {"lbnn_conv2d_3x3", fuzz_conv2d_3x3},
     {"lbnn_conv2d_3x3_point", fuzz_conv2d_3x3_point},
+    {"lbnn_conv2d_patch", fuzz_conv2d_patch},
+    {"lbnn_conv2d_patch_point", fuzz_conv2d_patch_point},
     {"lbnn_conv2d_point", fuzz_conv2d_point},
     {"lbnn_conv2d_small", fuzz_conv2d_small},
     {"lbnn_conv_transposed", fuzz_conv_transposed},
@@ -1204,6 +1330,7 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_int_add", fuzz_int_add},
     {"lbnn_int_affine", fuzz_int_affine},
     {"lbnn_int_emit", fuzz_int_emit},
+    {"lbnn_int_known", fuzz_int_known},
     {"lbnn_int_level", fuzz_int_level},
     {"lbnn_int_map_add", fuzz_int_map_add},
     {"lbnn_int_map_affine", fuzz_int_map_affine},
@@ -1215,6 +1342,7 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_int_narrow", fuzz_int_narrow},
     {"lbnn_int_pack_means", fuzz_int_pack},
     {"lbnn_int_pack_sigmas", fuzz_int_pack_sigmas},
+    {"lbnn_int_pad", fuzz_int_pad},
     {"lbnn_int_pool", fuzz_int_pool},
     {"lbnn_int_pool_window", fuzz_int_pool_window},
     {"lbnn_int_roots_map", fuzz_int_roots_map},

@@ -126,17 +126,17 @@ static void linear_rank1_point(const float *e, const float *v, const float *w, c
 static void fuzz_linear_rank1(fuzz *f) { fuzz_rank1(f, LBNN_MOMENTS, linear_rank1, linear_shape(f)); }
 static void fuzz_linear_rank1_point(fuzz *f) { fuzz_rank1(f, LBNN_POINT, linear_rank1_point, linear_shape(f)); }
 static void fuzz_conv2d_rank1(fuzz *f) { fuzz_rank1(f, LBNN_MOMENTS, lbnn_conv2d_rank1, any_conv(f)); }
-static void fuzz_conv2d_3x3_rank1(fuzz *f) { fuzz_rank1(f, LBNN_MOMENTS, lbnn_conv2d_3x3_rank1, conv_3x3(f)); }
-static void fuzz_conv2d_1x1_rank1(fuzz *f) { fuzz_rank1(f, LBNN_MOMENTS, lbnn_conv2d_1x1_rank1, conv_1x1(f)); }
+static void fuzz_conv2d_3x3_rank1(fuzz *f) { fuzz_rank1(f, LBNN_MOMENTS, lbnn_conv2d_3x3_rank1, pairs_3x3(f)); }
+static void fuzz_conv2d_1x1_rank1(fuzz *f) { fuzz_rank1(f, LBNN_MOMENTS, lbnn_conv2d_1x1_rank1, pairs_1x1(f)); }
 static void fuzz_conv2d_rank1_point(fuzz *f)
 {
     fuzz_rank1(f, LBNN_POINT, lbnn_conv2d_rank1_point_of_moments, any_conv(f));
 }
 static void fuzz_conv2d_3x3_rank1_point(fuzz *f)
 {
-    fuzz_rank1(f, LBNN_POINT, lbnn_conv2d_3x3_rank1_point_of_moments, conv_3x3(f));
+    fuzz_rank1(f, LBNN_POINT, lbnn_conv2d_3x3_rank1_point_of_moments, pairs_3x3(f));
 }
 static void fuzz_conv2d_1x1_rank1_point(fuzz *f)
 {
-    fuzz_rank1(f, LBNN_POINT, lbnn_conv2d_1x1_rank1_point_of_moments, conv_1x1(f));
+    fuzz_rank1(f, LBNN_POINT, lbnn_conv2d_1x1_rank1_point_of_moments, pairs_1x1(f));
 }

@@ -234,3 +234,15 @@ def test_prepared_random_networks_give_the_same_moments(case, input_variance):
     for before, now in zip(predict(graph, x, var), predict(prepared, x, var), strict=True):
         np.testing.assert_allclose(now, before, rtol=1e-9, atol=1e-9)
     assert not any(node.op.startswith("batch_norm") for node in prepared.nodes)
+
+
+@pytest.mark.parametrize("padding", [(0,), (2,)], ids=str)
+def test_padding_that_differs_at_both_ends_goes_into_a_convolution_for_c(padding):
+    """A pad that something else reads too stays for that."""
+    graph = build((2, 7), pads((1, 3)), conv(2, 2, padding=padding, stride=(2,)))
+    folded = passes.fold_pads(graph)
+    (node,) = folded.nodes
+    assert node.attrs["padding"] == ((1 + padding[0], 3 + padding[0]),) and node.inputs == ("input",)
+    x, var = np.random.default_rng(0).normal(size=(3, 2, 7)), np.ones((3, 2, 7))
+    for got, want in zip(predict(folded, x, var), predict(graph, x, var), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)

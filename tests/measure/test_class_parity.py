@@ -8,6 +8,7 @@ import torch
 
 import lbnn
 from commands import lbnn as command
+from gumbel import hard_rows, quadrature
 from lbnn import nn as bnn
 from lbnn.exporters.onnx import to_onnx
 from lbnn.graph.passes import prepare
@@ -32,6 +33,20 @@ def test_every_backend_makes_the_same_classes(head, backend):
     found = judge(backend, BACKENDS[backend].run, read_model(headed(head), (4,)), SAMPLES, 1e-5)
     assert found.passed
     assert found.class_error < 2e-6
+
+
+@pytest.mark.parametrize("classes", [2, 10])
+def test_the_onnx_head_gives_the_mean_of_the_softmax(classes):
+    """Against quadrature: the graph shares its formula with every other form."""
+    rows = list(hard_rows(18, classes, classes))
+    mean, sigma = (np.array(part, np.float32) for part in zip(*rows, strict=True))
+    model = read_model(
+        bnn.Sequential(bnn.Affine(torch.ones(classes), torch.zeros(classes)), bnn.SoftmaxHead()), (classes,)
+    )
+    found = BACKENDS["onnx"].run(model, Samples(mean, sigma**2, ("row",) * len(rows))).classes
+    truth = [quadrature(*row) for row in zip(mean, sigma, strict=True)]
+    assert np.abs(found[0] - [one.probability for one in truth]).max() < 1.5e-3
+    assert np.abs(found[1] - [one.entropy for one in truth]).max() < 1e-2
 
 
 def test_a_head_that_is_off_fails_and_is_named():

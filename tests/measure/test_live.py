@@ -1,6 +1,7 @@
 """The model inside the page, in a browser: it answers what the model answers."""
 
 import base64
+import io
 import json
 
 import numpy as np
@@ -116,6 +117,42 @@ def test_it_fits_a_phone_and_follows_light_and_dark(browser, tmp_path):
         colours.add(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
     assert len(colours) == 2
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def edge(table):
+    """How bright the last columns of pixels are, 0 to 1."""
+    from matplotlib.image import imread
+
+    return float(imread(io.BytesIO(table.screenshot_as_png))[:, -3:, :3].mean())
+
+
+def test_a_table_that_goes_on_is_shaded_there_until_one_is_at_its_end(browser, tmp_path):
+    """Phones have no bar that would show it."""
+    report(save_named(tmp_path), tmp_path / "r.html")
+    open_page(browser, tmp_path / "r.html", width=360)
+    tables = browser.find_elements("css selector", ".scroll")
+    long = [table for table in tables if browser.execute_script("return arguments[0].scrollWidth", table) > 400]
+    assert len(long) >= 3
+    before = edge(long[0])
+    browser.execute_script("arguments[0].scrollLeft = 10000", long[0])
+    assert before < edge(long[0]) - 0.1
+
+
+def test_a_table_that_does_not_go_on_has_no_line_at_its_end(browser, tmp_path):
+    """On a wide screen they begin at half a pixel, where a line of the shade was left."""
+    report(save_named(tmp_path), tmp_path / "r.html")
+    open_page(browser, tmp_path / "r.html")
+    tables = browser.find_elements("css selector", ".scroll")
+    assert len(tables) >= 4
+    assert [edge(table) for table in tables if edge(table) < 0.99] == []
+
+
+def test_values_of_the_training_stand_in_lines_on_a_phone_and_not_a_word_to_each(browser, tmp_path):
+    record = {"settings": {"kl_weight": 1.0, "prior": "gaussian"}}
+    report(save_named(tmp_path, training=record, data_sha256="0123456789abcdef" * 4), tmp_path / "r.html")
+    open_page(browser, tmp_path / "r.html", width=360)
+    name, value = (browser.find_element("css selector", f".pairs {kind}").rect for kind in ("th", "td"))
+    assert value["width"] > 140 and name["width"] + value["width"] <= 301
 
 
 def test_it_prints(browser, tmp_path):

@@ -25,6 +25,7 @@ def test_samples_cover_every_kind_and_follow_the_seed():
     np.testing.assert_array_equal(samples.mean, draw_samples(model, 21, seed=5).mean)
     denormal = samples.mean[samples.kinds.index("denormal")]
     assert 0 < np.abs(denormal).max() < np.finfo(np.float32).tiny
+    assert (samples.counted, samples[0].counted) == ("21 samples", "1 sample")
 
 
 def test_ordinary_inputs_are_those_the_first_layer_standardises():

@@ -153,7 +153,10 @@ REFUSED = {
     "flatten of all": (lambda self, x: x.flatten(0), "use flatten(1)"),
     "product": (lambda self, x: x * x, "a random value times itself"),
     "quotient": (lambda self, x: 1 / x, "division by a random value"),
-    "function": (lambda self, x: torch.relu(x), "torch's relu has no moments; use a layer of lbnn.nn"),
+    "function": (lambda self, x: torch.relu(x), "torch's relu has no moments; make it a layer of the network: lbnn.nn"),
+    "another function": (lambda self, x: torch.sin(x), "torch's sin has no moments; use a layer of lbnn.nn"),
+    "reshape": (lambda self, x: x.reshape(1, -1), "use x.flatten(1)"),
+    "average": (lambda self, x: x.mean((1,)), "lbnn.nn.AdaptiveAvgPool2d(1)"),
     "dropout": (lambda self, x: nn.functional.dropout(x), "dropout that stays active"),
     "own randomness": (lambda self, x: bnn.Linear(2, 2)(torch.ones(1, 2)) + x, "do not come from the model's input"),
     "batch of constants": (lambda self, x: x + torch.ones(3, 2), "batch axis of 1"),
@@ -176,8 +179,9 @@ FOREIGN = {
     nn.BatchNorm1d(2): "use lbnn.nn.BatchNorm1d",
     nn.GELU(): "use lbnn.nn.GELU",
     nn.CELU(): "use lbnn.nn.CELU",
-    nn.Softsign(): "lbnn.nn has",
-    nn.LSTM(2, 2): "lbnn.nn has",
+    nn.Softsign(): "give a range: pointwise=",
+    nn.LSTM(2, 2): "use causal Conv1d",
+    nn.PixelShuffle(2): "see lbnn.nn for the layers",
 }
 
 

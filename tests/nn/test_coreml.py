@@ -29,6 +29,12 @@ def coremltools():
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.ecosystem(
+    "torch: Core ML",
+    "every layer, converted by coremltools; running it takes a Mac",
+    package="coremltools",
+    result="converts",
+)
 @pytest.mark.parametrize("name", every_layer())
 def test_it_becomes_a_core_ml_program(name, coremltools):
     network, x = network_of(name)

@@ -10,6 +10,7 @@ import lbnn
 from every_layer import every_layer, flat, kinds, network_of
 from lbnn import LbnnError, Moments
 from lbnn import nn as bnn
+from places import need
 
 EVERY = every_layer()
 
@@ -20,6 +21,7 @@ def agree(one, other) -> None:
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.ecosystem("torch: torch.compile", "every layer", package="torch", result="the same numbers")
 @pytest.mark.parametrize("name", EVERY)
 def test_compile_takes_it_whole(name):
     network, x = network_of(name)
@@ -27,6 +29,16 @@ def test_compile_takes_it_whole(name):
     agree(torch.compile(network, fullgraph=True, backend="eager")(x), network(x))
 
 
+def test_the_default_backend_compiles_a_classifier():
+    """It writes C++: half a minute for these three layers."""
+    need("g++")
+    network, x = nn.Sequential(bnn.Linear(4, 3, sigma=0.3), bnn.ReLU(), bnn.SoftmaxHead()).eval(), torch.randn(5, 4)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        agree(torch.compile(network, fullgraph=True)(x), network(x))
+
+
+@pytest.mark.ecosystem("torch: torch.export", "every layer", package="torch", result="the same numbers")
 @pytest.mark.parametrize("name", EVERY)
 def test_export_gives_a_program_for_any_batch(name):
     network, x = network_of(name)
@@ -35,6 +47,24 @@ def test_export_gives_a_program_for_any_batch(name):
     agree(program.module()(longer), network(longer))
 
 
+HEADED = {
+    "softmax": (bnn.ReLU(), bnn.SoftmaxHead()),
+    "fast": (bnn.LeakyReLU(0.1), bnn.SoftmaxHead("fast")),
+    "sigmoid": (bnn.Abs(), bnn.SigmoidHead()),
+}
+
+
+@pytest.mark.parametrize("name", HEADED)
+def test_an_exported_classifier_keeps_to_torch_s_core_operators(name):
+    """ExecuTorch takes no others; torch checks there that tensors are what they were, which is left out on the way."""
+    program = torch.export.export(nn.Sequential(bnn.Linear(4, 3), *HEADED[name]), (torch.randn(5, 4),))
+    nodes = [node.target for node in program.run_decompositions().graph.nodes if node.op == "call_function"]
+    called = {target for target in nodes if isinstance(target, torch._ops.OpOverload)}
+    others = {str(target) for target in called if torch.Tag.core not in target.tags}
+    assert len(called) > 10 and others <= {"aten._assert_tensor_metadata.default"}
+
+
+@pytest.mark.ecosystem("torch: torch.fx", "every layer", package="torch", result="the same numbers")
 @pytest.mark.parametrize("name", EVERY)
 def test_fx_traces_it_symbolically(name):
     network, x = network_of(name)
@@ -52,6 +82,7 @@ class Flat(nn.Module):
         return tuple(flat(self.network(x)))
 
 
+@pytest.mark.ecosystem("torch: torch.jit", "every layer", package="torch", result="the same numbers")
 @pytest.mark.parametrize("name", EVERY)
 def test_jit_traces_it(name):
     network, x = network_of(name)

@@ -24,6 +24,23 @@ def test_arguments_are_those_of_torch_in_the_same_order(name):
     assert ours[: len(theirs)] == theirs
 
 
+ABSENT = {
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), r"lbnn.nn has no \w+: its weights are shared .* causal Conv1d"),
+    "LayerNorm": "lbnn.nn has no LayerNorm: use BatchNorm1d or BatchNorm2d",
+    "MultiheadAttention": "lbnn.nn has no MultiheadAttention: use convolutions, and lbnn.nn.Multiply",
+    "MSELoss": "see lbnn.losses",
+    "ModuleList": "that of torch.nn holds layers of lbnn",
+    "frobnicate": "module 'lbnn.nn' has no attribute 'frobnicate'",
+    "functional": "module 'lbnn.nn' has no attribute 'functional'",
+}
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_a_layer_of_torch_that_is_not_here_says_what_to_use(name):
+    with pytest.raises(AttributeError, match=ABSENT[name]):
+        getattr(bnn, name)
+
+
 def test_a_tensor_and_moments_of_zero_variance_give_the_same():
     model = bnn.Sequential(bnn.Conv2d(1, 3, 3), bnn.LeakyReLU(0.1), bnn.Flatten(), bnn.Linear(12, 2))
     x = torch.randn(5, 1, 4, 4)

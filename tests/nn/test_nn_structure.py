@@ -19,6 +19,8 @@ def test_concatenation_takes_known_values_too():
     ("call", "message"),
     [
         (lambda: bnn.Add()(torch.zeros(1, 2), torch.zeros(1, 3)), "differ"),
+        (lambda: bnn.Add()(*[torch.zeros(1, 2)] * 3), "^Add takes 2 values at a time, got 3$"),
+        (lambda: bnn.ReLU()(*[torch.zeros(1, 2)] * 2), "^ReLU takes 1 value at a time, got 2$"),
         (lambda: bnn.Concat(0), "dim must be at least 1"),
     ],
 )

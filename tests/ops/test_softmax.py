@@ -109,7 +109,22 @@ EXTREMES = [0.0, 1e-38, 1e-30, 1e-12, 1e-4, 0.49999, 0.5, 0.7, 400.0, 1e6, 1e20,
 def test_results_and_gradients_are_finite_everywhere(head, scale):
     draw = torch.Generator().manual_seed(1)
     var = torch.tensor(EXTREMES)[torch.randint(len(EXTREMES), (200, 4), generator=draw)]
-    mean = (torch.randn(200, 4, generator=draw) * scale).requires_grad_()
+    check_finite(torch.randn(200, 4, generator=draw) * scale, var, head)
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize(("classes", "scale"), [(100, 1e12), (200, 1e9)])
+def test_so_are_those_of_many_classes_of_all_magnitudes(head, classes, scale):
+    """Where one class is 1e18 wide, the gradient of the logarithm of another's 1e-23 is beyond float32."""
+    draw = torch.Generator().manual_seed(3)
+    var = 10 ** (torch.rand(100, classes, generator=draw) * 76 - 38)
+    random = torch.randint(0, 2, var.shape, generator=draw)
+    check_finite(torch.randn(100, classes, generator=draw) * scale, var * random, head)
+
+
+def check_finite(mean, var, head):
+    """Everything a head gives, and its gradients."""
+    mean.requires_grad_()
     var.requires_grad_()
     found = class_moments(Moments(mean, var), head)
     for part in found[:4]:

@@ -356,6 +356,34 @@ void prove_lbnn_int_upsample(void)
     UPSAMPLE(1, 3, 3, 3, 2);
 }
 
+#define PAD(channels, height, width, top, left, below, right)                                                \
+    do {                                                                                                     \
+        enum { ROWS = (height) + (top) + (below), COLUMNS = (width) + (left) + (right) };                    \
+        enum { IN = (channels) * (height) * (width), OUT = (channels) * ROWS * COLUMNS };                    \
+        int32_t mean[WORDS(IN)], sigma[WORDS(IN)], out[WORDS(OUT)], out_sigma[WORDS(OUT)];                   \
+        const lbnn_int_scale from = any_narrow_scale();                                                      \
+        lbnn_int_scale to;                                                                                   \
+        any_map(mean, sigma, IN);                                                                            \
+        lbnn_int_pad(mean, sigma, &from, out, out_sigma, &to, channels, height, width, top, left, ROWS, COLUMNS); \
+        check_map(out, out_sigma, &to, OUT);                                                                 \
+    } while (0)
+
+void prove_lbnn_int_pad(void)
+{
+    PAD(1, 1, 1, 0, 0, 0, 0);
+    PAD(3, 1, 2, 1, 0, 0, 2);
+    PAD(2, 2, 3, 0, 2, 1, 1);
+}
+
+void prove_lbnn_int_known(void)
+{
+    int32_t sigma[3];
+    const lbnn_int_scale from = any_narrow_scale();
+    lbnn_int_scale to;
+    lbnn_int_known(&from, sigma, &to, 3);
+    check_words(sigma, 3);
+}
+
 /* ---- convolutions ---------------------------------------------------------------------------------------- */
 
 /* A window of a map, or of a linear layer: so many inputs, and bits that keep sums inside: of means, sigmas and roots,
@@ -448,6 +476,11 @@ void prove_lbnn_int_roots_map(void)
 {
     CONV(lbnn_int8_conv, 3, 1, 3, 1, 3, 2, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 0, FREE, 1, 0);
     CONV(lbnn_int8_conv, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 0, FREE, 0, 0);
+}
+
+void prove_lbnn_int_roots_of(void)
+{
+    CONV(lbnn_int8_conv, 3, 2, 1, 2, 1, 2, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 0, FREE, 1, 0);
 }
 
 void prove_lbnn_int_window(void)

@@ -4,6 +4,7 @@
 
 #include "lbnn_int_conv.h"
 #include "lbnn_int_maxpool.h"
+#include "lbnn_int_pad.h"
 #include "lbnn_int_upsample.h"
 
 /* Callers are proved with these contracts in place of bodies, which are proved in functions of their own: of no two
@@ -616,8 +617,8 @@ void prove_lbnn_int_moments(void)
         check_scale(&to);                                                               \
     } while (0)
 
-/* One row of 1 and of 63 inputs, with and without sigmas. */
-#define ROW(kernel, in, step, mean_bits, sigma_bits, given)                                 \
+/* One row of 1 and of 63 inputs, with and without sigmas: `sums(w, mean, sigma, words, out)`. */
+#define ROW(sums, in, step, mean_bits, sigma_bits, given)                                   \
     do {                                                                                    \
         INPUT_OF(in, mean_bits, sigma_bits);                                                \
         int8_t w[(step) * ((in) + 1)];                                                      \
@@ -626,15 +627,19 @@ void prove_lbnn_int_moments(void)
         for (int i = 0; i < (step) * ((in) + 1); i++) {                                     \
             w[i] = (int8_t)between(-127, 127);                                              \
         }                                                                                   \
-        const int32_t spread = kernel(w, mean, (given) ? sigma : 0, ((in) + 1) / 2, &out);  \
+        const int32_t spread = sums(w, mean, (given) ? sigma : 0, ((in) + 1) / 2, &out);    \
         /*@ check range: 0 <= spread < 0x10000000 && \initialized(&out); */                 \
     } while (0)
 
+#define ALONE(w, mean, sigma, words, out) lbnn_int8_row(w, 1, mean, sigma, words, out)
+#define OF_A_PAIR(w, mean, sigma, words, out) lbnn_int8_row((w) + 1, 2, mean, sigma, words, out)
+
 void prove_lbnn_int8_row(void)
 {
-    ROW(lbnn_int8_row, 1, 1, 15, 14, 1);
-    ROW(lbnn_int8_row, 63, 1, 15, 11, 1);
-    ROW(lbnn_int8_row, 3, 1, 15, 14, 0);
+    ROW(ALONE, 1, 1, 15, 14, 1);
+    ROW(ALONE, 63, 1, 15, 11, 1);
+    ROW(ALONE, 3, 1, 15, 14, 0);
+    ROW(OF_A_PAIR, 3, 2, 15, 14, 1);
 }
 
 void prove_lbnn_int8_half(void)
@@ -668,6 +673,14 @@ void prove_lbnn_int_free_sums(void)
 void prove_lbnn_int_free_row(void)
 {
     FREE_SUMS(5, 1);
+    uint8_t u[8];
+    int32_t p[2];
+    for (int i = 0; i < 8; i++) {
+        u[i] = (uint8_t)between(0, 255);
+    }
+    any_narrow(p, 3, 0, 1 << 13);
+    const int32_t sum = lbnn_int_free_row(u + 1, 2, p, 2);
+    /*@ check range: 0 < sum < 0x10000000; */
 }
 
 /* Several pixels; sums of each row of each, of each pixel, or one for all. */

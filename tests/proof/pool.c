@@ -1,18 +1,23 @@
-/* Average pooling: padding, ceil mode, windows that overlap, and in place. */
+/* Average pooling: padding, ceil mode, windows that overlap, in place, and planes with a gap between them. */
 #include "lbnn_pool.h"
 #include "lbnn_pool_correlated.h"
 
 /* Channels; in height, width; out height, width; kernel, stride, padding (height, width each); count_include_pad. */
+#define GAP 2
+#define PLANE(oh, ow) ((oh) * (ow) + GAP)
 #define POOL(c, h, w, oh, ow, kh, kw, sh, sw, ph, pw, with_pad)                                       \
     do {                                                                                              \
-        const lbnn_pool_shape shape = {c, h, w, oh, ow, kh, kw, sh, sw, ph, pw, with_pad};            \
+        const lbnn_pool_shape shape = {c, h, w, oh, ow, kh, kw, sh, sw, ph, pw, with_pad, 0};         \
+        const lbnn_pool_shape apart = {c, h, w, oh, ow, kh, kw, sh, sw, ph, pw, with_pad, GAP};       \
         float in_mean[(c) * (h) * (w)], in_var[(c) * (h) * (w)];                                      \
-        float out_mean[(c) * (oh) * (ow)], out_var[(c) * (oh) * (ow)];                                \
+        float out_mean[(c) * PLANE(oh, ow) - GAP], out_var[(c) * PLANE(oh, ow) - GAP];                \
         any_means(in_mean, (c) * (h) * (w));                                                          \
         any_vars(in_var, (c) * (h) * (w));                                                            \
-        POOL_KERNEL(in_mean, in_var, out_mean, out_var, &shape);                                      \
-        check_means(out_mean, (c) * (oh) * (ow));                                                     \
-        POOL_CHECK(out_var, (c) * (oh) * (ow));                                                       \
+        POOL_KERNEL(in_mean, in_var, out_mean, out_var, &apart);                                      \
+        for (int i = 0; i < (c); i++) {                                                               \
+            check_means(out_mean + i * PLANE(oh, ow), (oh) * (ow));                                   \
+            POOL_CHECK(out_var + i * PLANE(oh, ow), (oh) * (ow));                                     \
+        }                                                                                             \
         if ((ph) == 0 && (pw) == 0) {                                                                 \
             POOL_KERNEL(in_mean, in_var, in_mean, in_var, &shape);                                    \
             check_vars(in_var, (c) * (oh) * (ow));                                                    \

@@ -21,6 +21,7 @@ INTEGER_TARGETS = (
     *("lbnn_int8_linear", "lbnn_int16_linear", "lbnn_int_shared", "lbnn_int_moments", "lbnn_int_narrow"),
     *("lbnn_int_pack_means", "lbnn_int_pack_sigmas", "lbnn_int_emit", "lbnn_int_add", "lbnn_int_affine"),
     *("lbnn_int_variance_head", "lbnn_int_level", "lbnn_int_settle", "lbnn_int_unfold", "lbnn_int_map_means"),
+    *("lbnn_int_pad", "lbnn_int_known"),
     *("lbnn_int_map_sigmas", "lbnn_int_map_leaky", "lbnn_int_map_add", "lbnn_int_map_affine"),
     *("lbnn_int_pool", "lbnn_int_pool_window", "lbnn_int8_conv", "lbnn_int16_conv", "lbnn_int_roots_map"),
     "lbnn_int_max_pool",
@@ -48,8 +49,9 @@ class Fault:
 FAULTS = (
     Fault("lbnn_pointwise.h", "column < width + right;", "column <= width + right;", "lbnn_pad", "lanes", "overflow"),
     Fault("lbnn_pointwise.h", "s2 = s * s;", "s2 = s;", "lbnn_affine", "lanes", "a variance is negative"),
-    Fault("lbnn_pointwise.h", "out[i] = a[i] + b[i];",
-          "out[i] = a[i] + b[i]; if (a[i] == 0.0f) { ((float *)a)[i] = -a[i]; }",
+    Fault("lbnn_pointwise.h", "lbnn_add_points(const float *a, const float *b, float *out, int n)\n{",
+          "lbnn_add_points(const float *a, const float *b, float *out, int n)\n{"
+          "for (int i = 0; i < n; i++) { if (a[i] == 0.0f) { ((float *)a)[i] = -a[i]; } }",
           "lbnn_add_points", "lanes", "an input was changed"),
     Fault("lbnn_pointwise.h", "LBNN_VARIANCE && n > 0; n--", "LBNN_VARIANCE && n > 1; n--",
           "lbnn_lift", "memory", "use-of-uninitialized-value"),

@@ -115,7 +115,15 @@ NAMES = ["os system", "builtins eval", "builtins bytearray", "torch.serializatio
 def test_a_file_may_not_even_name_anything_but_plain_tensors(tmp_path, name):
     pickle = b"\x80\x02c" + name.replace(" ", "\n").encode() + b"\n(M\x10\x27tR."
     message = refuse(tmp_path, packed({**members(GOOD), "archive/data.pkl": pickle}))
-    assert f"is not a file of lbnn.save (refers to {name!r})" in message
+    assert f"is a file of torch.save, not of lbnn.save (refers to {name!r})" in message
+
+
+def test_a_file_of_torch_save_is_told_what_to_use(tmp_path):
+    network = torch.nn.Linear(2, 1)
+    for data in (saved(network), saved(network.state_dict())):
+        message = refuse(tmp_path, data)
+        assert "is a file of torch.save, not of lbnn.save" in message
+        assert "a model file is what lbnn.save(model, path, input_shape=...)" in message and "pickle" not in message
 
 
 # Bombs

@@ -2,8 +2,12 @@
 
 from functools import partial
 
+import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+SCIKIT_LEARN = pytest.mark.ecosystem(
+    "Python: scikit-learn", "its own checks of estimators", package="scikit-learn", result="all pass"
+)
 ARRAY_API = "check_array_api_input"
 """Needs SCIPY_ARRAY_API=1 before scipy is imported: tests/train/test_estimator.py runs it in a process of its own."""
 

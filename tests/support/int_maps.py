@@ -128,6 +128,33 @@ MAPS: dict[str, tuple[tuple[int, ...], Callable[[], nn.Module]]] = {
         (2, 7),
         lambda: bnn.Sequential(bnn.Conv1d(2, 3, 3), bnn.Upsample(3), bnn.LeakyReLU(0.1), bnn.Conv1d(3, 2, 4)),
     ),
+    "padded for itself": (
+        (2, 5, 4),
+        lambda: bnn.Sequential(
+            _c2(2, 3, 2), bnn.ZeroPad2d((1, 0, 2, 1)), bnn.MaxPool2d(2), bnn.LeakyReLU(0.1), _c2(3, 3, 2),
+            bnn.ZeroPad2d((0, 2, 1, 0)),
+        ),
+    ),
+    "averages of the input": (
+        (3, 7, 6),
+        lambda: bnn.Sequential(
+            bnn.Affine(torch.tensor([[[0.5]], [[2.0]], [[1.0]]]), torch.tensor([[[0.25]], [[-1.0]], [[0.0]]])),
+            bnn.AvgPool2d(2, stride=1, padding=1), _c2(3, 4, 3, stride=2), bnn.LeakyReLU(0.1), bnn.Flatten(),
+            bnn.Linear(36, 2),
+        ),
+    ),
+    "the largest of the input": (
+        (1, 6, 7),
+        lambda: bnn.Sequential(bnn.ZeroPad2d((1, 2, 0, 1)), bnn.MaxPool2d(3, stride=2), _c2(1, 3, 2), bnn.Flatten()),
+    ),
+    "the input upsampled": (
+        (3, 2, 3),
+        lambda: bnn.Sequential(bnn.Upsample(2), bnn.ReLU(), _c2(3, 2, 3, padding=1)),
+    ),
+    "pools alone behind the input": (
+        (2, 12),
+        lambda: bnn.Sequential(bnn.AvgPool1d(3), bnn.MaxPool1d(2), bnn.Flatten(), bnn.Linear(4, 3)),
+    ),
     "pools that rise together": (
         (1, 8, 8),
         lambda: bnn.Sequential(

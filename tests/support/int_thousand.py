@@ -47,6 +47,7 @@ THOUSANDS: dict[str, Callable[[], Model]] = {
     "dilated groups": lambda: map_network("dilated groups", "full"),
     "depthwise, strided": lambda: map_network("depthwise", "rank1"),
     "max pools": lambda: map_network("max pools", "rank1"),
+    "the largest of the input": lambda: map_network("the largest of the input", "full"),
     "branches, input variance": lambda: map_network("odd branches", "full"),
 }
 

@@ -211,8 +211,9 @@ def programs(names: Iterable[str] = tuple(CASES)) -> Iterator[tuple[Program, Mod
         model = case.model()
         yield lower(model, options), model, options
         if name in COLUMNS:
-            long, plain = case.model(3 * case.shape[1]), COptions(name=f"long_{name}", **dict(case.options))
-            yield lower(long, plain), long, plain
+            long = case.model(3 * case.shape[1])
+            whole = COptions(name=f"long_{name}", stream=True, **dict(case.options))
+            yield lower(long, whole), long, whole
 
 
 def write(folder: Path, made: Iterable[tuple[Program, Model, COptions]]) -> dict[str, Program]:

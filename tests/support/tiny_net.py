@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from lbnn.device.avr import SimavrDevice
 from lbnn.device.boards import BOARDS
 from lbnn.device.cores import CORES
 from lbnn.device.devices import DEVICES
@@ -96,6 +97,9 @@ def need_device(name: str) -> str:
         if not device.machine.toolchain.available():
             need(device.machine.toolchain.name)
         need(device.machine.emulator)
+    if isinstance(device, SimavrDevice):
+        need("avr-gcc")
+        need("simavr")
     if name == "c-clang":
         need("clang")
     return name

@@ -90,7 +90,9 @@ def test_every_integer_kernel_is_in_its_header_and_measured_and_described(dtype)
         headers = resources.with_dependencies([row.header, "lbnn_int_more.h"])
         text = "\n".join((RUNTIME / header).read_text() for header in headers)
         for kernel in (*row.kernels, *INTEGER_CHECKS):
-            assert re.search(rf"^LBNN_KERNEL .*\b{kernel}\(", text, re.M), f"{kernel} of {name} is in no header"
+            assert re.search(rf"^LBNN_(?:KERNEL|INNER) .*\b{kernel}\(", text, re.M), (
+                f"{kernel} of {name} is in no header"
+            )
             assert kernel in INTEGER_KERNELS, f"{kernel} is not in lbnn/exporters/c/int_footprint.py"
             assert f"`{kernel}(" in described, f"{kernel} is not in the table of c_runtime/README.md"
 

@@ -5,10 +5,11 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from zipfile import ZipFile
 
 import pytest
 
-from places import ROOT, need
+from places import ROOT, need, need_package
 
 SAVE = """
 import lbnn, torch
@@ -66,6 +67,30 @@ def test_a_model_is_saved_exported_compiled_and_verified_from_the_wheel(environm
     assert "fails" not in out and out.count(" ok ") == 4
 
 
+def test_the_wheel_says_that_it_has_types(environment):
+    folder, _ = environment
+    assert (folder / "site" / "lbnn" / "py.typed").is_file()
+    (about,) = (folder / "site").glob("lbnn-*.dist-info/METADATA")
+    assert "Classifier: Typing :: Typed" in about.read_text(encoding="utf-8")
+
+
+@pytest.mark.ecosystem(
+    "Python: wheel and sdist", "built from the archive, `twine check`", package="twine", result="passes"
+)
+def test_a_wheel_of_the_source_archive_is_that_of_the_checkout_and_both_pass_twine(environment, tmp_path):
+    """With what needs no network of twine: names, versions, and a page that a registry can show."""
+    need_package("twine")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path], cwd=ROOT, check=True)
+    (source,) = tmp_path.glob("lbnn-*.tar.gz")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "wheel", "--no-deps"]
+    subprocess.run([*pip, "--no-build-isolation", "-w", tmp_path, source], check=True)
+    (wheel,), (direct,) = tmp_path.glob("lbnn-*.whl"), environment[0].glob("lbnn-*.whl")
+    assert sorted(ZipFile(wheel).namelist()) == sorted(ZipFile(direct).namelist())
+    check = "import sys; from twine.commands.check import check; sys.exit(check(sys.argv[1:], strict=True))"
+    done = subprocess.run([sys.executable, "-c", check, source, wheel], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.count("PASSED") == 2, done.stdout + done.stderr
+
+
 def test_the_exported_folder_builds_and_its_example_runs(environment):
     cc = need("cc")
     work = environment[0] / "work"
@@ -76,7 +101,7 @@ def test_the_exported_folder_builds_and_its_example_runs(environment):
     assert subprocess.run([work / "example"]).returncode == 0
 
 
-OPTIONAL = ("onnx", "onnxruntime", "matplotlib", "ziglang", "unicorn", "elftools")
+OPTIONAL = ("onnx", "onnxruntime", "matplotlib", "ziglang", "unicorn", "elftools", "capstone")
 WITHOUT = f"""
 import sys
 class Absent:

@@ -17,7 +17,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import lbnn
 from commands import lbnn as command
-from estimator_checks import check_name, checks_of
+from estimator_checks import SCIKIT_LEARN, check_name, checks_of
 from lbnn import nn as bnn
 from lbnn.train.priors import Gaussian
 from lbnn.train.recipe import Recipe, build_classes, class_recipe_for, train_classes
@@ -25,6 +25,7 @@ from lbnn.train.recipe import Recipe, build_classes, class_recipe_for, train_cla
 QUICK = {"hidden": (8,), "epochs": 20, "batch": 50, "lr": 0.1}
 
 
+@SCIKIT_LEARN
 @pytest.mark.parametrize("check", checks_of(lbnn.Classifier(**QUICK)), ids=check_name)
 def test_scikit_learns_own_checks(check):
     check()

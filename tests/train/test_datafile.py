@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
+import lbnn
+from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
+from lbnn.train.chunks import csv_chunks
+from lbnn.train.csvfile import CsvFormat
 from lbnn.train.datafile import read_table
-from lbnn.train.table import Column, describe
+from lbnn.train.table import Choice, Column, describe
 
 
 def csv_file(tmp_path, text, name="data.csv"):
@@ -99,7 +103,7 @@ def test_a_trained_models_columns_are_read_in_its_order(tmp_path):
         ("a,a\n1,2\n", "a", "name of its own"),
         ("a,,y\n1,2,3\n", "y", "name of its own"),
         ("a,y\n1,2\n1,2,3\n", "y", "line 3 has 3 cells"),
-        ("a,y\n\n\n1\n", "y", "line 4 has 1 cells"),
+        ("a,y\n\n\n1\n", "y", "line 4 has 1 cell where"),
         ("a,y\n1,2\n", None, "add --target, one of a, y"),
         ("a,y\n1,2\n", "z", "no column 'z'; it has a, y"),
         ("a,y\n1,2\n2,warm\n", "y", "must hold numbers, not 'warm'"),
@@ -110,6 +114,7 @@ def test_a_trained_models_columns_are_read_in_its_order(tmp_path):
         ("a,y\n" + "".join(f"id{i},1\n" for i in range(33)), "y", "more than 32 different values"),
         ("a,y\n" + "x" * 200_000 + ",1\n", "y", "field larger than field limit"),
         (b"a,y\n\xff\xfe,1\n", "y", "is not text in UTF-8"),
+        (b"PK\x03\x04" + 26 * b"\0" + b"xl/sheet1.xml", "y", "is a zip archive, as spreadsheets are, not a table"),
         (",".join(f"c{i}" for i in range(500)) + "\n" + "1," * 499 + "1\n", "y", "500 in all"),
     ],
 )
@@ -174,3 +179,13 @@ def test_a_lone_array_is_no_archive(tmp_path):
 def test_a_missing_file_is_told(tmp_path, name):
     with pytest.raises(LbnnError, match="no such file"):
         read_table(tmp_path / name, "y")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1"])
+def test_a_model_given_as_data_is_called_one_whatever_the_encoding(tmp_path, encoding):
+    """Latin-1 takes any bytes for text."""
+    model = lbnn.save(bnn.Sequential(bnn.Linear(2, 1)), tmp_path / "m.pt", (2,))
+    form = CsvFormat(encoding=encoding)
+    for read in (lambda: read_table(model, "y", choice=Choice(form=form)), lambda: next(csv_chunks(model, form))):
+        with pytest.raises(LbnnError, match="is a model file, not a table; give a CSV"):
+            read()

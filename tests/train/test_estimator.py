@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from estimator_checks import SCIKIT_LEARN
 from lbnn.train import classifier, regressor
 from places import ROOT
 
@@ -20,6 +21,7 @@ for estimator in (lbnn.Regressor(hidden=(4,), epochs=2), lbnn.Classifier(hidden=
 """
 
 
+@SCIKIT_LEARN
 def test_array_namespaces_change_nothing():
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
     done = subprocess.run([sys.executable, "-c", ARRAY_API], capture_output=True, text=True, env=environment)

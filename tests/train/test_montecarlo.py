@@ -235,3 +235,15 @@ def test_the_ratio_of_deviations_is_their_geometric_mean():
     sampled, one_pass = (Moments(torch.zeros(3), var) for var in spreads)
     check = MonteCarlo(sampled, one_pass, torch.zeros(3), torch.zeros(3), 9)
     assert check.sd_ratio == pytest.approx((2.0 * 4.0 * 1.0) ** (1 / 3))
+
+
+def test_networks_that_run_in_parts_are_the_same_networks(monkeypatch):
+    """A small part bounds the memory of wide layers, and changes nothing but the order of sums."""
+    model, x = network(1, 7, 1), Moments(X, torch.full_like(X, 0.1))
+    for given in (X, x):
+        whole = monte_carlo(model, given, 50, seeded())
+        monkeypatch.setattr("lbnn.train.montecarlo.PART_VALUES", 3 * 5 * (7 + 7 + 1))
+        parts = monte_carlo(model, given, 50, seeded())
+        torch.testing.assert_close(parts.sampled.var, whole.sampled.var, rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(parts.var_se, whole.var_se, rtol=1e-5, atol=1e-7)
+        monkeypatch.undo()

@@ -18,7 +18,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 import lbnn
 from commands import lbnn as command
-from estimator_checks import check_name, checks_of
+from estimator_checks import SCIKIT_LEARN, check_name, checks_of
 from lbnn.train import descent
 from lbnn.train.estimator import seed_of, wanted_bar
 from lbnn.train.recipe import Recipe, recipe_for, train_network
@@ -26,6 +26,7 @@ from lbnn.train.recipe import Recipe, recipe_for, train_network
 QUICK = {"hidden": (8,), "epochs": 30, "batch": 50, "lr": 0.1}
 
 
+@SCIKIT_LEARN
 @pytest.mark.parametrize("check", checks_of(lbnn.Regressor(**QUICK)), ids=check_name)
 def test_scikit_learns_own_checks(check):
     check()

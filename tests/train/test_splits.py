@@ -54,6 +54,8 @@ def test_the_seed_decides():
 
 
 def test_too_few_groups_are_told():
+    with pytest.raises(LbnnError, match="1 group can't be cut into 3 parts"):
+        folds(table(4, [5] * 4), 3, 0)
     with pytest.raises(LbnnError, match="2 groups can't be cut into 3 parts"):
         folds(table(4, [0, 0, 1, 1]), 3, 0)
     with pytest.raises(LbnnError, match="one group"):

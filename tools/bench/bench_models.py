@@ -1,19 +1,27 @@
-"""Writes the benchmark models M1 to M5, always with the same weights: python tools/bench/bench_models.py out/bench."""
+"""Writes the benchmark models M1 to M5, always with the same weights: python tools/bench/bench_models.py out/bench.
+
+They are untrained. TRAINED has one that is not: trained networks have many units far from the kink of an activation,
+where these cost less, and random weights hardly any.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
 import lbnn
 from lbnn import nn as bnn
+from lbnn.base.arrays import Floats
 
 SLOPE = 0.1
+DIGITS = Path(__file__).resolve().parents[2] / "examples/digits_cnn"
 
 
 def mlp(*widths: int) -> nn.Module:
@@ -53,6 +61,22 @@ MODELS: Models = {
     "m4": ("depthwise-separable CNN on 1x28x28", (1, 28, 28), separable_cnn),
     "m5": ("MLP 784-256-10", (784,), lambda: mlp(784, 256, 10)),
 }
+
+
+def digits_cnn() -> nn.Module:
+    """The trained network of examples/digits_cnn up to its logits."""
+    network = lbnn.load(DIGITS / "digits.pt")
+    network.head = None
+    return network
+
+
+TRAINED: Models = {"digits": ("trained CNN on 1x8x8", (1, 8, 8), digits_cnn)}
+
+
+def digits_inputs() -> Floats:
+    """Handwritten digits that it was not trained on, [n, 1, 8, 8]: those beside its firmware."""
+    rows = re.findall(r'\{"clean", \d+, \{([\d, ]+)\}\}', (DIGITS / "samples.h").read_text())
+    return np.array([row.split(",") for row in rows], np.float32).reshape(-1, 1, 8, 8)
 
 
 def build(name: str, models: Models = MODELS) -> nn.Module:

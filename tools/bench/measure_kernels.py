@@ -3,6 +3,7 @@
     python tools/bench/measure_kernels.py
     python tools/bench/measure_kernels.py --half      # those that differ where weights are half floats: HALF_KERNELS
     python tools/bench/measure_kernels.py --integers  # INTEGER_KERNELS of int_footprint.py
+    python tools/bench/measure_kernels.py --vectors   # those that differ without feature maps: VECTOR_KERNELS of it
 
 Needs arm-none-eabi-gcc. The library routines for float on cores without a floating-point unit are not included.
 """
@@ -23,19 +24,29 @@ from lbnn.device.stack import STACK_FLAGS, stack_bound
 GCC = "arm-none-eabi-gcc"
 MEASURED = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
 LEVELS = tuple((level, *size) for level in ("-O2", "-Os") for size in ((), ("-DLBNN_OPTIMIZE_SIZE",)))
-KERNEL = re.compile(r"^LBNN_KERNEL [\w *]*?(lbnn_\w+)\(", re.MULTILINE)
+KERNEL = re.compile(r"^LBNN_(?:KERNEL|INNER) [\w *]*?(lbnn_\w+)\(", re.MULTILINE)
 
 
 def main() -> None:
     """Prints the table."""
-    half, integers, found = "--half" in sys.argv[1:], "--integers" in sys.argv[1:], table()
+    half, vectors, found = "--half" in sys.argv[1:], "--vectors" in sys.argv[1:], table()
+    integers = vectors or "--integers" in sys.argv[1:]
     if half:
         found = dict(set(table(flags=("-DLBNN_HALF_WEIGHTS",)).items()) - set(found.items()))
-    print(f"{'HALF_' if half else 'INTEGER_' if integers else ''}KERNELS: dict[str, tuple[int, int]] = {{")
+    if vectors:
+        found = of_vectors(found)
+    kind = "HALF_" if half else "VECTOR_" if vectors else "INTEGER_" if integers else ""
+    print(f"{kind}KERNELS: dict[str, tuple[int, int]] = {{")
     for name, (code, stack) in sorted(found.items()):
         if name.startswith("lbnn_int") == integers:
             print(f'    "{name}": ({code}, {stack}),')
     print("}")
+
+
+def of_vectors(known: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """What differs where no layer has feature maps; kernels that are part of others then take nothing."""
+    found = table(flags=("-DLBNN_INT_NO_MAPS",))
+    return {name: found.get(name, (0, 0)) for name in known if found.get(name, (0, 0)) != known[name]}
 
 
 def table(cores: Sequence[str] = MEASURED, flags: tuple[str, ...] = ()) -> dict[str, tuple[int, int]]:

@@ -1,6 +1,6 @@
 """Holds generated integers to their reference: every model, a thousand samples, on every compiler, level and core.
 
-    python tools/check/integers.py --models "gas sensor;M2" --dtypes int8
+    python tools/check/integers.py --models "gas sensor;M2" --dtypes int8 --places "c-gcc -O2;cortex"
 
 A sample differs if a bit of its result, or its status, is not that of the reference; status 1 if one does.
 `pytest tests/exporters/c/dtypes/test_integer_thousand.py` is the part of it that the suite runs.
@@ -49,20 +49,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", help="names of models, the whole or a part of each, separated by semicolons")
     parser.add_argument("--dtypes", default="int8,int16", help="arithmetics, separated by commas")
+    parser.add_argument("--places", help="compilers with their levels, sanitizers and cores, in the same way")
     given = parser.parse_args()
     start = time.monotonic()
-    asked = given.models.split(";") if given.models else [""]
-    chosen = [name for name in models.THOUSANDS if any(part in name for part in asked)]
-    places = {name: place for name, place in all_places().items() if not place[0].missing()}
+    chosen = [name for name in models.THOUSANDS if is_asked(name, given.models)]
+    asked = {name: place for name, place in all_places().items() if is_asked(name, given.places)}
+    places = {name: place for name, place in asked.items() if not place[0].missing()}
     found = run(list(product(chosen, given.dtypes.split(","))), places)
     rows = [(name, str(len(places)), shown(cells)) for name, cells in found.items()]
     print_table(("model", "places", "samples that differ"), rows, f"{models.SAMPLES} samples a model")
-    for name in all_places().keys() - places.keys():
-        print(f"left out: {name} ({all_places()[name][0].missing()})")
+    for name in asked.keys() - places.keys():
+        print(f"left out: {name} ({asked[name][0].missing()})")
     wrong = sum(count > 0 for cells in found.values() for count in cells.values())
     runs, minutes = len(places) * len(found), (time.monotonic() - start) / 60
     print(f"{runs} runs, {wrong} with samples that differ, {minutes:.0f} minutes")
     sys.exit(wrong > 0)
+
+
+def is_asked(name: str, parts: str | None) -> bool:
+    """Whether a name holds one of the texts that semicolons separate; all do if there are none."""
+    return parts is None or any(part in name for part in parts.split(";"))
 
 
 def shown(cells: Mapping[str, int]) -> str:

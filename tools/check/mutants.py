@@ -47,7 +47,7 @@ SUITE_LIMIT = 3600
 SLOW = (
     *("c_runtime/test_budget", "c_runtime/test_every_compiler", "c_runtime/test_strict", "c_runtime/test_vector_units"),
     *("device/test_cores", "device/test_devices", "device/test_firmware", "device/test_qemu", "device/test_stack"),
-    *("exporters/onnx/test_onnx_compilers", "measure/test_bench", "measure/test_report"),
+    *("exporters/onnx/test_consumers", "measure/test_bench", "measure/test_report"),
     *("cli/test_cli_demo", "cli/test_cli_sizes", "device/test_callgrind"),
     *("measure/test_charts", "measure/test_counting", "measure/test_live"),
     *(

@@ -193,8 +193,8 @@ def _generated_c_does_not_compile(folder: Path) -> str:
     model = lbnn.nn.Sequential(lbnn.nn.Linear(3, 4), lbnn.nn.LeakyReLU(0.1), lbnn.nn.Linear(4, 2))
     lbnn.export(model, "c", folder, input_shape=(3,), name="probe", input_variance=True)
     templates: Any = importlib.import_module("lbnn.base.templates")
-    names = SimpleNamespace(name="probe", upper="PROBE", input_variance=True)
-    (folder / "batch.c").write_text(templates.render("c/batch.c.j2", model=names))
+    names = SimpleNamespace(name="probe", upper="PROBE", input_variance=True, element="float")
+    (folder / "batch.c").write_text(templates.render("c/batch.c.j2", model=names, tiles=None))
     command = "gcc -std=c99 -Wall -Wextra -Wconversion -Werror -fsyntax-only -I."
     sources = sorted(path.name for path in folder.glob("*.c"))
     return subprocess.run([*command.split(), *sources], cwd=folder, capture_output=True, text=True).stderr

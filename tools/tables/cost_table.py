@@ -3,7 +3,7 @@
     python tools/tables/cost_table.py core              # the benchmark models on a Cortex-M4F
     python tools/tables/cost_table.py layers            # each layer of M1 and M2 there
     python tools/tables/cost_table.py soft              # M1 on cores without a floating-point unit
-    python tools/tables/cost_table.py vector            # M1 on a Cortex-M55 with Helium, in QEMU
+    python tools/tables/cost_table.py vector            # every model on a Cortex-M55 in QEMU, with Helium and without
     python tools/tables/cost_table.py runtime           # M1 to M3: for speed, for size, strict, without a unit
     python tools/tables/cost_table.py size              # what --optimize size saves and costs
     python tools/tables/cost_table.py model MODEL.pt    # another model on a Cortex-M4F and a Cortex-M0
@@ -36,9 +36,11 @@ from lbnn.model.file import Model, read_model
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools/bench"))
 models = importlib.import_module("bench_models")
+tiny = importlib.import_module("tiny_models")
 
 M4, M3, M0, M55 = "cortex-m4-gcc", "cortex-m3-gcc", "cortex-m0-gcc", "mps3-an547"
 STRICT = ("-std=c99", "-DLBNN_STRICT")
+NO_HELIUM = "-mcpu=cortex-m55+nomve"  # scalar code: not a vector, not even one of the compiler's own
 LABELS = {M4: "Cortex-M4F", M0: "Cortex-M0 (no FPU)"}
 
 
@@ -61,7 +63,7 @@ def counted(model: Model, device: str, options: COptions | None = None) -> Count
     with tempfile.TemporaryDirectory() as folder:
         generated = write_program(program, model, options, Path(folder) / "c")
         found = count_backend(device, Subject(Path(), model, program, generated, ordinary_inputs(model)), True)
-    assert found is not None
+    assert isinstance(found, Counted)
     return found
 
 
@@ -122,14 +124,27 @@ def soft() -> str:
 
 
 def vector() -> str:
-    """M1 with a vector unit of a microcontroller."""
-    found = counted(built("m1"), M55)
-    plain = found.plain.instructions if found.plain else None
-    rows = [
-        ["M1 on a Cortex-M55 with Helium", "instructions"],
-        ["mean and variance", thousands(found.cost.instructions)],
-    ]
-    return markdown([*rows, ["the plain network", thousands(plain)]])
+    """Every benchmark model with a vector unit of a microcontroller, and without."""
+    every = {**models.MODELS, **tiny.TINY}
+    rows = [["instructions on a Cortex-M55", "scalar code", "with Helium", "times as many"]]
+    with progress("models", list(every)) as names:
+        for name in names:
+            scalar, helium = (on_m55(name, every, flags) for flags in ((*DEVICE_FLAGS, NO_HELIUM), DEVICE_FLAGS))
+            title = f"{name.upper()}: {every[name][0]}"
+            rows.append([title, thousands(scalar), thousands(helium), f"{helium / scalar:.2f}"])
+    return markdown(rows)
+
+
+def on_m55(name: str, every: Any, flags: Sequence[str]) -> int:
+    """Instructions of a prediction on the board with Helium."""
+    group = models.MODELS if name in models.MODELS else tiny.TINY
+    model = read_model(models.build(name, group), every[name][1])
+    options = COptions(name=NAME)
+    with tempfile.TemporaryDirectory() as folder:
+        generated = write_program(lower(model, options), model, options, Path(folder) / "c")
+        found = run_model(M55, generated, ordinary_inputs(model)[:1].reshape(1, -1), flags=tuple(flags))
+    assert found.instructions is not None
+    return int(found.instructions[0])
 
 
 def runtime() -> str:
@@ -195,7 +210,7 @@ PERFORMANCE = ROOT / "docs/performance.md"
 def readme() -> str:
     """The README's table: nothing is measured twice, and nothing copied by hand."""
     lines = [line.strip("|").split("|") for line in PERFORMANCE.read_text().splitlines() if line.startswith("|")]
-    rows = {label.strip(): [cell.strip() for cell in cells] for label, *cells in lines}
+    rows = {label.strip(): [cell.strip() for cell in cells] for label, *cells in reversed(lines)}  # the first table's
     heads = [name.partition(": ")[2].replace("depthwise-", "") for name in rows[""]]
     return markdown([["", *heads], *([label, *rows[source]] for label, source in README_ROWS.items())])
 

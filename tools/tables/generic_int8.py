@@ -33,7 +33,14 @@ MODELS = {
     "gas sensor": EXAMPLES / "edge_onnx/gas_sensor.pt",
     "digits": EXAMPLES / "digits_cnn/digits.pt",
 }
-HEAD = ("model", "tool", "largest error of a mean", "ratio of variances", "KL mean")
+HEAD = (
+    "model",
+    "tool",
+    "largest error of a mean",
+    "ratio of variances",
+    "variances that become 0: result, inside",
+    "KL mean",
+)
 CALIBRATION, TESTED = 200, 200
 
 
@@ -76,11 +83,23 @@ def run(file: Path, inputs: AnyArray) -> Moments[AnyArray]:
     return Moments(mean, var)
 
 
-def row(name: str, tool: str, exact: Moments[AnyArray], stored: Moments[AnyArray]) -> str:
-    """One line of the table."""
+def gone(file: Path, inputs: AnyArray) -> float:
+    """The share of variances inside that are 0: of those whose roots activations take."""
+    network = onnx.load(file)
+    names = [node.input[0] for node in network.graph.node if node.op_type == "Sqrt"]
+    outputs = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in names]
+    network.graph.output.extend(outputs)
+    session = ort.InferenceSession(network.SerializeToString(), providers=["CPUExecutionProvider"])
+    found = session.run(names, {"input": inputs})
+    return float(np.mean(np.concatenate([np.ravel(values) for values in found]) <= 0.0))
+
+
+def row(name: str, tool: str, exact: Moments[AnyArray], stored: Moments[AnyArray], inside: float) -> str:
+    """One line of the table; `inside` is the share of variances there that are 0."""
     found = measure_loss(exact, stored)
     ratios = f"{found.least_ratio:.2g} to {found.largest_ratio:.2g}"
-    cells = (name, tool, f"{found.mean_error:.1f} sd", ratios, f"{found.kl_mean:.2g}")
+    zeros = f"{float(np.mean(stored.var <= 0)):.0%}, {inside:.0%}"
+    cells = (name, tool, f"{found.mean_error:.1f} sd", ratios, zeros, f"{found.kl_mean:.2g}")
     return f"| {' | '.join(cells)} |"
 
 
@@ -94,7 +113,8 @@ def rows(name: str, folder: Path) -> Iterator[str]:
     exact = run(plain, inputs)
     for tool, quantise in TOOLS.items():
         quantise(ready, folder / "int8.onnx", usual(model, CALIBRATION, 0))
-        yield row(name, tool, exact, run(folder / "int8.onnx", inputs))
+        quantised = folder / "int8.onnx"
+        yield row(name, tool, exact, run(quantised, inputs), gone(quantised, inputs))
 
 
 def main() -> None:

@@ -25,6 +25,7 @@ from lbnn.exporters.c.shapes import (
     PoolShape,
     SmallConvShape,
     conv_kernel,
+    conv_scratch,
     convolution_shape,
     max_pool_kernel,
     planes_of,
@@ -69,8 +70,9 @@ def _conv(node: Node, emission: Emission) -> list[Call]:
     (source,) = node.inputs
     shape = convolution_shape(node, emission.graph)
     geometry = emission.geometry(node, "lbnn_conv_shape", shape)
+    scratch = [emission.scratch(node.name)] if node.name in emission.plan.scratch else []
     kernel = conv_kernel(shape) + _point(node)
-    return [call(kernel, *emission.arrays(source), w, *emission.arrays(node.name), geometry)]
+    return [call(kernel, *emission.arrays(source), w, *emission.arrays(node.name), geometry, *scratch)]
 
 
 def small_layers(graph: Graph) -> dict[str, SmallConvShape]:
@@ -92,9 +94,17 @@ def _sums_shape(node: Node, graph: Graph) -> ConvShape | None:
 
 
 def layer_scratch(graph: Graph, small: Mapping[str, SmallConvShape]) -> dict[str, int]:
-    """Floats that layers need beside their values: these the variances, zeros, of an input that has none."""
+    """Floats that layers need beside their values: the variances, zeros, of an input that has none, inputs at work."""
     inputs = {node.name: graph.values[node.inputs[0]] for node in graph.nodes if node.name in small}
-    return {name: prod(value.shape) for name, value in inputs.items() if not value.random} | shared_floats(graph)
+    zeros = {name: prod(value.shape) for name, value in inputs.items() if not value.random}
+    rows = [node for node in graph.nodes if node.name not in small and _is_conv(node)]
+    patches = {node.name: conv_scratch(convolution_shape(node, graph), bool(_point(node))) for node in rows}
+    return zeros | {name: floats for name, floats in patches.items() if floats} | shared_floats(graph)
+
+
+def _is_conv(node: Node) -> bool:
+    """Whether a node is a convolution with a variance for each weight."""
+    return ops.find(node.op).general == "conv" and not shares_sums(node)
 
 
 def _small(node: Node, emission: Emission) -> list[Call]:
@@ -127,6 +137,7 @@ def _pool_shape(node: Node, emission: Emission) -> PoolShape:
         *two_axes(node.attrs["stride"], 1),
         *two_axes(node.attrs["padding"], 0),
         int(node.attrs["count_include_pad"]),
+        emission.gap(node.name),
     )
 
 
@@ -252,7 +263,7 @@ def _variance_head(node: Node, emission: Emission) -> list[Call]:
 
 
 def _constant(node: Node, emission: Emission) -> list[Call]:
-    emission.constant(node, node.params["value"])
+    emission.constant(node, node.params["value"], is_value=True)
     return []
 
 
@@ -265,7 +276,7 @@ def _both(*kernels: str) -> tuple[str, ...]:
     return tuple(name + form for name in kernels for form in ("", "_point"))
 
 
-_CONVOLUTIONS = _both("lbnn_conv2d", "lbnn_conv2d_1x1", "lbnn_conv2d_3x3", "lbnn_depthwise_3x3")
+_CONVOLUTIONS = _both("lbnn_conv2d", "lbnn_conv2d_1x1", "lbnn_conv2d_3x3", "lbnn_conv2d_patch", "lbnn_depthwise_3x3")
 
 _STRUCTURED = _both("lbnn_conv2d_rank1", "lbnn_conv2d_1x1_rank1", "lbnn_conv2d_3x3_rank1")
 

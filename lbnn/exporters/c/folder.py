@@ -34,7 +34,10 @@ def generate_program(program: Program, data: ModelView, options: COptions) -> Fi
     plain = _single_file(data) if options.single_file else _folder(data, program)
     if options.package:
         return packages.LAYOUTS[options.package](data, plain)
-    return {**plain, **(firmware_files(BOARDS[options.board], data.name) if options.board else {})}
+    return {
+        **plain,
+        **(firmware_files(BOARDS[options.board], data.name, options.input_variance) if options.board else {}),
+    }
 
 
 def write_program(program: Program, model: Model, options: COptions, folder: Path) -> GeneratedModel:
@@ -57,6 +60,7 @@ def _folder(data: ModelView, program: Program) -> Files:
     weights: Callable[[ModelView, Program], Files] = _binary_weights if data.binary else _source_weights
     return {
         f"{name}.h": render("c/model.h.j2", model=data),
+        f"{name}.hpp": render("c/model.hpp.j2", model=data),
         f"{name}.c": render("c/model.c.j2", model=data),
         **weights(data, program),
         **{header: resources.header(header) for header in data.runtime},

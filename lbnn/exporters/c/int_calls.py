@@ -197,6 +197,12 @@ def _variance_head(node: Node, emission: Emission) -> list[Call]:
     return _finished(emission, node, [kernel])
 
 
+def _lift(node: Node, emission: Emission) -> list[Call]:
+    _, sigma, scale = own_value(emission, node)
+    given, words = value_at(emission, node.inputs[0])[2], (emission.size(node.name) + 1) // 2
+    return [call("lbnn_int_known", given, sigma, scale, words)]
+
+
 def _nothing(node: Node, emission: Emission) -> list[Call]:
     return []
 
@@ -227,5 +233,6 @@ def integer_rows(kernel: str) -> Mapping[str, Row]:
         "add": Row(more, ("lbnn_int_add", "lbnn_int_narrow"), _add),
         "concat": Row(more, ("lbnn_int_join_scale", "lbnn_int_join"), _concat),
         "flatten": Row(end, (), _nothing),
+        "lift": Row(more, ("lbnn_int_known",), _lift),
         "variance_head": Row(more, ("lbnn_int_variance_head", "lbnn_int_narrow"), _variance_head),
     }

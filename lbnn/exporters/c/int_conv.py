@@ -23,7 +23,17 @@ from lbnn.exporters.c.int_pack import (
     stored_rows,
     struct_exponents,
 )
-from lbnn.exporters.c.int_pools import MAX, POOL, UPSAMPLE, avg_pool_calls, max_pool_calls, sizes, upsample_calls
+from lbnn.exporters.c.int_pools import (
+    AROUND,
+    MAX,
+    POOL,
+    UPSAMPLE,
+    avg_pool_calls,
+    max_pool_calls,
+    pad_calls,
+    sizes,
+    upsample_calls,
+)
 from lbnn.exporters.c.program import Call, Emission, Emitter, Row, call
 from lbnn.graph import INPUT, Node
 from lbnn.graph.ints.chains import Chain, pool_window
@@ -272,5 +282,5 @@ def rows_with_maps(kernel: str, rows: Mapping[str, Row]) -> Mapping[str, Row]:
         "avg_pool_correlated": Row(POOL, ("lbnn_int_pool",), pooled),
         "max_pool": Row(MAX, ("lbnn_int_max_pool", "lbnn_int_match"), max_pool_calls),
         "upsample": Row(UPSAMPLE, ("lbnn_int_upsample",), upsample_calls),
-        "pad": Row(MAP, (), _nothing),
+        "pad": Row(AROUND, ("lbnn_int_pad",), pad_calls),
     }

@@ -7,6 +7,7 @@ from math import prod
 from lbnn.exporters.c.int_calls import integer_scratch
 from lbnn.graph import INPUT, Graph, Node
 from lbnn.graph.ints.chains import MAP_POOLS, Chain, max_window, pool_window
+from lbnn.graph.ints.known import is_written
 from lbnn.graph.ints.maps import CHUNK
 from lbnn.graph.ints.quantise_conv import ConvInts
 from lbnn.graph.ints.study import Study
@@ -79,7 +80,8 @@ def halves(elements: int) -> int:
 def map_needs(graph: Graph, facts: Study) -> Needs:
     """Maps take half a word an element in each array; what is computed on the way takes nothing."""
     words = {name: halves(prod(graph.values[name].shape)) for name in facts.maps}
-    unwritten = {node.name for node in graph.nodes if node.op.startswith("pad")} | facts.inner
+    pads = {node.name for node in graph.nodes if node.op.startswith("pad") and not is_written(node, graph)}
+    unwritten = pads | facts.inner
     words |= dict.fromkeys(unwritten, 0)
     if facts.orders[graph.output] is None and facts.source[graph.output] in words:
         words[facts.source[graph.output]] = prod(graph.values[graph.output].shape)  # becomes wide where it lies

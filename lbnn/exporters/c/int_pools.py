@@ -1,4 +1,4 @@
-"""Calls of the integer kernels of pools and of upsampling that stand alone behind feature maps."""
+"""Calls of the integer kernels of pools, upsampling and padding that stand alone behind feature maps."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from lbnn.exporters.c.program import Call, Emission, call
 from lbnn.graph import Node
 from lbnn.graph.ints.chains import max_window, pool_window, two
 from lbnn.graph.ints.conv import inverse
+from lbnn.graph.ints.known import is_written
 from lbnn.graph.ints.maps import Windows
 
 POOL, MAX, UPSAMPLE = "lbnn_int_pool.h", "lbnn_int_maxpool.h", "lbnn_int_upsample.h"
+AROUND = "lbnn_int_pad.h"
 
 
 @dataclass(frozen=True)
@@ -109,3 +111,14 @@ def upsample_calls(node: Node, emission: Emission) -> list[Call]:
     shape = emission.graph.values[node.inputs[0]].shape
     given = (shape[0], *two(shape[1:], 1), *two(node.attrs["factors"], 1))
     return [call("lbnn_int_upsample", *value_at(emission, node.inputs[0]), *own_value(emission, node), *given)]
+
+
+def pad_calls(node: Node, emission: Emission) -> list[Call]:
+    """Zeros around a map; none where convolutions alone read it, which look beyond the edge themselves."""
+    if not is_written(node, emission.graph):
+        return []
+    emission.include(AROUND)
+    shape, out = (emission.graph.values[name].shape for name in (node.inputs[0], node.name))
+    (top, _), (left, _) = two(node.attrs["padding"], (0, 0))
+    given = (shape[0], *two(shape[1:], 1), top, left, *two(out[1:], 1))
+    return [call("lbnn_int_pad", *value_at(emission, node.inputs[0]), *own_value(emission, node), *given)]

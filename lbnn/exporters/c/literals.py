@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from lbnn.base.arrays import Floats
 from lbnn.base.errors import LbnnError
+
+CHUNK_ROWS = 256
+"""Lines that are written by one format: many large models have whole numbers, such as padding, in few places."""
 
 
 def float32(values: Any, what: str) -> Floats:
@@ -26,8 +30,24 @@ def scalar(value: float) -> str:
 
 def rows(values: Floats, width: int) -> list[str]:
     """Lines of `width` numbers; nine digits tell all float32 apart."""
-    flat = values.reshape(-1)
-    return [_row(flat[start : start + width]) for start in range(0, flat.size, width)]
+    flat, lines = values.reshape(-1), list[str]()
+    for start in range(0, flat.size, CHUNK_ROWS * width):
+        lines += _lines(flat[start : start + CHUNK_ROWS * width], width)
+    return lines
+
+
+def _lines(flat: Floats, width: int) -> list[str]:
+    """All of them by one format where that gives every number a point or an exponent: a whole number gets none."""
+    if np.any(flat == np.rint(flat)):
+        return [_row(flat[start : start + width]) for start in range(0, flat.size, width)]
+    return (_format(flat.size, width) % tuple(flat.tolist())).split("\n")
+
+
+@lru_cache(64)
+def _format(size: int, width: int) -> str:
+    """Of so many numbers: few sizes are many lines."""
+    counts = [min(width, size - start) for start in range(0, size, width)]
+    return "\n".join(", ".join(["%.9gf"] * count) for count in counts)
 
 
 def _row(values: Floats) -> str:

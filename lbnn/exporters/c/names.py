@@ -16,7 +16,7 @@ _KEYWORDS = """
     friend goto if imaginary inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private
     protected public register reinterpret_cast restrict return short signed sizeof static static_assert static_cast
     struct switch template this thread_local throw true try typedef typeid typename typeof union unsigned using virtual
-    void volatile wchar_t while xor xor_eq
+    void volatile wchar_t while xor xor_eq std
 """
 # Files of these names would hide a standard header, or are devices on Windows.
 _FILES = """

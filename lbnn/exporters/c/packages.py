@@ -1,24 +1,28 @@
-"""The folder layouts of Arduino, PlatformIO, ESP-IDF and Zephyr around the same C files."""
+"""The folder layouts of Arduino, PlatformIO, ESP-IDF, Zephyr and npm around the same C files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from lbnn.base.templates import render
+from lbnn.exporters.c.npm import npm
 from lbnn.exporters.c.view import ModelView
 
 Files = dict[str, bytes | str]
 
 _HOST_ONLY = ("example_main.c", "CMakeLists.txt")
+_ARDUINO = (("library", "properties"), ("keywords", "txt"))
 
 
 def arduino(data: ModelView, files: Files) -> Files:
-    """A library: sources in src/, a sketch under examples/."""
-    sketch, template = f"{data.name}_example", "stream" if data.stream else "example"
+    """A library: sources in src/, keywords, and two sketches under examples/."""
+    sketches = {f"{data.name}_example": "stream" if data.stream else "example", f"{data.name}_sensor": "sensor"}
     return {
-        "library.properties": render("c/arduino/library.properties.j2", model=data),
-        f"examples/{sketch}/{sketch}.ino": render(f"c/arduino/{template}.ino.j2", model=data),
-        **_sources(files, "src"),
+        **{f"{name}.{end}": render(f"c/arduino/{name}.{end}.j2", model=data) for name, end in _ARDUINO},
+        **{f"examples/{s}/{s}.ino": render(f"c/arduino/{kind}.ino.j2", model=data) for s, kind in sketches.items()},
+        **_sources(
+            {name: text for name, text in files.items() if not name.endswith(".hpp")}, "src"
+        ),  # AVR has no <array>
     }
 
 
@@ -46,6 +50,7 @@ def zephyr(data: ModelView, files: Files) -> Files:
         "zephyr/module.yml": render("c/zephyr/module.yml.j2", model=data),
         "zephyr/CMakeLists.txt": render("c/zephyr/CMakeLists.txt.j2", model=data),
         "zephyr/Kconfig": render("c/zephyr/Kconfig.j2", model=data),
+        "zephyr/west.yml": render("c/zephyr/west.yml.j2", model=data),
         **{_include(name): text for name, text in _sources(files, "").items()},
     }
 
@@ -55,15 +60,18 @@ LAYOUTS: Mapping[str, Callable[[ModelView, Files], Files]] = {
     "platformio": platformio,
     "esp-idf": esp_idf,
     "zephyr": zephyr,
+    "npm": npm,
 }
 
 
 def _sources(files: Files, folder: str) -> Files:
     """The C files under `folder`; what describes the model stays at the top."""
     kept = {name: text for name, text in files.items() if name not in _HOST_ONLY}
-    return {f"{folder}/{name}" if folder and name.endswith((".c", ".h")) else name: text for name, text in kept.items()}
+    code = (".c", ".h", ".hpp")
+    return {f"{folder}/{name}" if folder and name.endswith(code) else name: text for name, text in kept.items()}
 
 
 def _include(name: str) -> str:
     """Headers under include/, sources under src/."""
-    return {"c": f"src/{name}", "h": f"include/{name}"}.get(name.rpartition(".")[2], name)
+    places = {"c": "src/", "h": "include/", "hpp": "include/"}
+    return places.get(name.rpartition(".")[2], "") + name

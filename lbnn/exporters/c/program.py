@@ -45,13 +45,15 @@ Lines = tuple[tuple[int, int], ...]
 class Weights:
     """A constant array: its identifier, the layer it belongs to, its numbers, and how they stand in lines.
 
-    `lines` is (numbers in all, numbers a line) for each block of lines.
+    `lines` is (numbers in all, numbers a line) for each block of lines. `is_value`: kernels take it for data, as
+    they take an input, and do not read it as LBNN_READ of lbnn.h does.
     """
 
     name: str
     layer: str
     values: AnyArray
     lines: Lines
+    is_value: bool = False
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,10 @@ class Emission:
         """The number of elements of a value."""
         return prod(self.shape(name))
 
+    def gap(self, name: str) -> int:
+        """Elements between the planes of what a call computes of a value."""
+        return 0
+
     def parts(self, name: str) -> tuple[str, ...]:
         """The arrays of a value."""
         return (MEAN, VAR) if self.graph.values[name].random else (MEAN,)
@@ -224,17 +230,24 @@ class Emission:
         """Pointers to all arrays of a value."""
         return [self.at(name, part) for part in self.parts(name)]
 
-    def constant(self, node: Node, values: Any, suffix: str = "", lines: Lines | None = None) -> str:
+    def constant(
+        self, node: Node, values: Any, suffix: str = "", lines: Lines | None = None, is_value: bool = False
+    ) -> str:
         """Notes an array of numbers and gives its identifier."""
         name = self._symbol(node.name) + suffix
         stored = self.dtype.store(values, f"layer {self.layers[node.name]}").reshape(-1)
-        self.weights.append(Weights(name, self.layers[node.name], stored, lines or ((stored.size, 8),)))
+        self.weights.append(Weights(name, self.layers[node.name], stored, lines or ((stored.size, 8),), is_value))
         return name
 
     def geometry(self, node: Node, kind: str, shape: Any, suffix: str = "") -> str:
-        """Notes a constant struct, given as a dataclass of integers, and gives a pointer to it."""
+        """Notes a constant struct, given as a dataclass of integers, and gives a pointer to it; equal ones are one, for
+        where all calls of a kernel have the same, compilers put its numbers into the code."""
+        members = astuple(shape)
+        for known in self.geometries:
+            if (known.kind, known.members) == (kind, members):
+                return f"&{known.name}"
         name = f"{self._symbol(node.name)}{suffix or self.geometry_suffix}"
-        self.geometries.append(Geometry(kind, name, astuple(shape), shape.largest))
+        self.geometries.append(Geometry(kind, name, members, shape.largest))
         return f"&{name}"
 
     def copies(self, source: str, target: str) -> list[Call]:

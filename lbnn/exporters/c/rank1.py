@@ -13,7 +13,7 @@ from lbnn.base.factored import Factored
 from lbnn.exporters.c import literals, names
 from lbnn.exporters.c.pack import PAD, packed_blocks
 from lbnn.exporters.c.program import Call, Emission, Lines, call, has_factors
-from lbnn.exporters.c.shapes import conv_kernel, convolution_shape
+from lbnn.exporters.c.shapes import convolution_shape, factored_kernel
 from lbnn.graph import Graph, Node
 
 
@@ -46,7 +46,7 @@ def emit_conv_rank1(node: Node, emission: Emission) -> list[Call]:
     w, factors = _constants(node, emission, weight)
     geometry = emission.geometry(node, "lbnn_conv_shape", shape)
     (source,) = node.inputs
-    kernel = conv_kernel(shape) + ("_rank1_point" if ops.find(node.op).point_inputs else "_rank1")
+    kernel = factored_kernel(shape) + ("_rank1_point" if ops.find(node.op).point_inputs else "_rank1")
     arrays = (*emission.arrays(source), w, factors, *emission.arrays(node.name), emission.scratch(node.name))
     return [call(kernel, *arrays, geometry, 0 if _one_column(weight) else weight.mean[0].size)]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from lbnn.graph import Graph, Node
 from lbnn.ops import Shape
+from lbnn.ops.conv import pads_before
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,15 @@ class ConvShape:
     def largest(self) -> int:
         """The largest number that kernels compute from these alone: a member, or a step beyond the padded input."""
         steps = (max(self.stride_height, self.dilation_height), max(self.stride_width, self.dilation_width))
-        ends = (self.in_height + 2 * self.padding_height + steps[0], self.in_width + 2 * self.padding_width + steps[1])
+        below, behind = (max(outside, pad) for outside, pad in zip(_outside(self), self.before, strict=True))
+        ends = (self.in_height + self.padding_height + below, self.in_width + self.padding_width + behind)
         members: tuple[int, ...] = astuple(self)
-        return max(*members, *ends)
+        return max(*members, *(end + step for end, step in zip(ends, steps, strict=True)))
+
+    @property
+    def before(self) -> tuple[int, int]:
+        """Rows and columns of padding before the input; how many are behind it the output's size tells."""
+        return self.padding_height, self.padding_width
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,7 @@ class PoolShape(_Windows):
     """lbnn_pool_shape of lbnn_pool.h, its members in the same order."""
 
     count_include_pad: int
+    out_gap: int = 0
 
     @property
     def largest(self) -> int:
@@ -113,14 +121,65 @@ def small_shape(shape: ConvShape) -> SmallConvShape | None:
 
 def conv_kernel(shape: ConvShape) -> str:
     """The fastest kernel for a convolution of moments; the point form has the suffix _point."""
-    if _window(shape) == (1, 1, 1, 1, 0, 0, 1, 1) and _pairs(shape) and shape.in_height * shape.in_width >= 4:
+    if _depthwise(shape):
+        return "lbnn_depthwise_3x3"
+    if shape.groups > 1:
+        return "lbnn_conv2d"
+    if (shape.kernel_height, shape.kernel_width, *shape.before) == (1, 1, 0, 0) and max(_outside(shape)) <= 0:
         return "lbnn_conv2d_1x1"
-    if _window(shape) == (3, 3, 1, 1, 1, 1, 1, 1) and shape.in_width >= 4:
-        if _pairs(shape):
-            return "lbnn_conv2d_3x3"
-        if shape.groups == shape.in_channels == shape.out_channels:
-            return "lbnn_depthwise_3x3"
-    return "lbnn_conv2d"
+    if _same(shape) and shape.in_width >= 4:
+        return "lbnn_conv2d_3x3"
+    return "lbnn_conv2d_patch"
+
+
+def factored_kernel(shape: ConvShape) -> str:
+    """The fastest kernel for a convolution whose variances have factors, without its suffix _rank1."""
+    pairs = shape.groups == 1 and shape.out_channels % 2 == 0
+    if _window(shape) == (1, 1, 1, 1, 0, 0, 1, 1) and pairs and shape.in_height * shape.in_width >= 4:
+        return "lbnn_conv2d_1x1"
+    return "lbnn_conv2d_3x3" if _same(shape) and pairs and shape.in_width >= 4 else "lbnn_conv2d"
+
+
+def conv_scratch(shape: ConvShape, point: bool) -> int:
+    """Floats that the kernel of a convolution needs beside its arrays; 0 of one that takes none."""
+    kernel, taps = conv_kernel(shape), shape.in_channels * shape.kernel_height * shape.kernel_width
+    if kernel == "lbnn_depthwise_3x3":
+        return 1 if shape.stride_width == 2 else 3 * (2 if point else 3) * (shape.in_width + 2)
+    if kernel == "lbnn_conv2d_3x3":
+        return (36 if point else 54) * shape.in_channels
+    return 0 if kernel == "lbnn_conv2d" else (8 if point else 12) * taps
+
+
+def in_place(shape: ConvShape) -> str:
+    """Where a convolution's output may lie over its input, mean over mean and variance over variance.
+
+    "start": both begin at one address. "ends": they do if no channel is added, and end at one address if none is lost.
+    """
+    if conv_kernel(shape) == "lbnn_conv2d_1x1" and (shape.stride_height, shape.stride_width) == (1, 1):
+        return "ends"
+    return "start" if conv_kernel(shape) == "lbnn_depthwise_3x3" else ""
+
+
+def _depthwise(shape: ConvShape) -> bool:
+    """Kernel 3, stride 1 or 2, at most one row and column outside on each side, a channel for each group."""
+    kernel = (shape.kernel_height, shape.kernel_width, shape.dilation_height, shape.dilation_width)
+    stride = (shape.stride_height, shape.stride_width)
+    outside = (*_outside(shape), shape.padding_height, shape.padding_width)
+    if not shape.groups == shape.in_channels == shape.out_channels or kernel != (3, 3, 1, 1):
+        return False
+    return stride in ((1, 1), (2, 2)) and max(outside) <= 1 and shape.out_width >= 3
+
+
+def _same(shape: ConvShape) -> bool:
+    """Kernel 3, stride 1, and an output as large as the input, in its middle."""
+    return _window(shape) == (3, 3, 1, 1, 1, 1, 1, 1) and _outside(shape) == (1, 1)
+
+
+def _outside(shape: ConvShape) -> tuple[int, int]:
+    """Rows below and columns behind the input that windows reach; negative where they do not reach its end."""
+    height = (shape.out_height - 1) * shape.stride_height + (shape.kernel_height - 1) * shape.dilation_height + 1
+    width = (shape.out_width - 1) * shape.stride_width + (shape.kernel_width - 1) * shape.dilation_width + 1
+    return height - shape.padding_height - shape.in_height, width - shape.padding_width - shape.in_width
 
 
 def pool_kernel(shape: PoolShape) -> str:
@@ -146,17 +205,11 @@ def _window(shape: ConvShape) -> tuple[int, ...]:
     )  # fmt: skip
 
 
-def _pairs(shape: ConvShape) -> bool:
-    """Output channels can be computed two at a time."""
-    return shape.groups == 1 and shape.out_channels % 2 == 0
-
-
 def convolution_shape(node: Node, graph: Graph) -> ConvShape:
     """The shape of a node's convolution; along one axis it has the height 1."""
-    pairs = zip(
-        *(two_axes(node.attrs[key], pad) for key, pad in (("stride", 1), ("padding", 0), ("dilation", 1))), strict=True
-    )
-    (stride_h, padding_h, dilation_h), (stride_w, padding_w, dilation_w) = pairs
+    stride_h, stride_w = two_axes(node.attrs["stride"], 1)
+    padding_h, padding_w = two_axes(pads_before(node.attrs["padding"]), 0)
+    dilation_h, dilation_w = two_axes(node.attrs["dilation"], 1)
     return ConvShape(
         *planes_of(graph.values[node.inputs[0]].shape),
         *planes_of(graph.values[node.name].shape),

@@ -20,16 +20,15 @@ from lbnn.exporters.c.around import (
 )
 from lbnn.exporters.c.binary import binary_len, padding_behind
 from lbnn.exporters.c.dtype import DType
+from lbnn.exporters.c.limits import Limit, machine_limits
 from lbnn.exporters.c.program import Geometry, LayerCalls, Program, Weights
 from lbnn.exporters.c.selftest import Golden, golden, golden_integers
 from lbnn.exporters.c.stream_view import StreamView, stream_view
 from lbnn.exporters.options import COptions
 from lbnn.graph import INPUT
-from lbnn.graph.ints.study import root_of
+from lbnn.graph.ints.known import root_of
 from lbnn.model.file import Model
 
-SMALLEST_INT_MAX = 32767
-"""What C promises of `int`, and all that AVR has."""
 _WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 C_TYPES = {"float32": "float"} | {name: f"{name}_t" for name in _WHOLE}
 """What C calls the numbers of an array."""
@@ -49,7 +48,7 @@ MEMBERS = {
     "lbnn_conv_small_shape": "in channels of a group, height, width; out channels of a group, height, width; "
     "kernel, stride, padding, dilation (height, width each); groups",
     "lbnn_pool_shape": "channels; in height, width; out height, width; "
-    "kernel, stride, padding (height, width each); count_include_pad",
+    "kernel, stride, padding (height, width each); count_include_pad; gap between planes of the output",
     "lbnn_max_pool_shape": "channels; in height, width; out height, width; "
     "kernel, stride, padding, dilation (height, width each)",
 }
@@ -73,6 +72,7 @@ class ConstantView:
     padding: int
     comment: str
     text: str
+    in_flash: bool
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,7 @@ class ModelView:
     weight_len: int
     weight_bytes: int
     binary_bytes: int
-    largest_int: int
-    needs_wide_int: bool
+    limits: tuple[Limit, ...]
     headers: tuple[str, ...]
     runtime: tuple[str, ...]
     sources: tuple[str, ...]
@@ -231,8 +230,7 @@ def _lengths(program: Program) -> dict[str, Any]:
         weight_len=program.weight_len,
         weight_bytes=program.weight_bytes,
         binary_bytes=binary_len(program),
-        largest_int=program.largest_int,
-        needs_wide_int=program.largest_int > SMALLEST_INT_MAX,
+        limits=machine_limits(program),
     )
 
 
@@ -276,7 +274,9 @@ def _constants(program: Program, as_text: bool) -> tuple[ConstantView, ...]:
         comment = " ".join(part for part in _columns(layers[array.layer]) if part)
         kind = C_TYPES[array.values.dtype.name]
         padding = padding_behind(array)
-        views.append(ConstantView(array.name, kind, array.values.size, offset, padding, comment, text))
+        views.append(
+            ConstantView(array.name, kind, array.values.size, offset, padding, comment, text, not array.is_value)
+        )
         offset += array.values.size
     return tuple(views)
 

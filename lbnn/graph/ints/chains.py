@@ -177,7 +177,7 @@ def find_maps(graph: Graph) -> dict[str, int]:
             maps[node.name] = shape[0] if op == "conv" else shape[-1]
         elif op in OF_MAPS or (op == "affine" and node.inputs[0] == INPUT and _meets_conv(node, graph)):
             maps[node.name] = shape[0]
-        elif op in ("leaky_relu", "affine", "add") and node.inputs[0] in maps:
+        elif op in ("leaky_relu", "affine", "add", "lift") and node.inputs[0] in maps:
             maps[node.name] = maps[node.inputs[0]]
         elif op == "concat" and len(shape) > 1 and all(name in maps for name in node.inputs):
             maps[node.name] = shape[0]
@@ -190,9 +190,9 @@ def _is_last(name: str, graph: Graph, orders: Mapping[str, Whole | None]) -> boo
 
 def _meets_conv(node: Node, graph: Graph) -> bool:
     users = graph.users[node.name]
+    through = ("lift", "leaky_relu", "affine", "add", "concat")
     return any(
-        general(user) in ("conv", "upsample", *MAP_POOLS) or (general(user) == "pad" and _meets_conv(user, graph))
-        for user in users
+        general(user) in ("conv", *OF_MAPS) or (general(user) in through and _meets_conv(user, graph)) for user in users
     )
 
 

@@ -90,9 +90,12 @@ class LinearInts:
 
 
 def quantise_linear(
-    weight: Moments[Any], bias: Moments[Any], mean_bits: int, typical: Typical | None = None
+    weight: Moments[Any], bias: Moments[Any], mean_bits: int, typical: Typical | None = None, free: bool = False
 ) -> LinearInts:
-    """The layer with as many bits for its inputs as its own weights allow; `typical` are its usual inputs."""
+    """The layer with as many bits for its inputs as its own weights allow; `typical` are its usual inputs.
+
+    Variances that are products of factors are stored so, unless they are to be `free`.
+    """
     mean, var = (np.asarray(part, np.float64) for part in weight)
     outputs = len(mean)
     largest = WEIGHT_MAX[mean_bits]
@@ -100,13 +103,13 @@ def quantise_linear(
     unit = np.maximum(m * 2.0 ** (top - SCALE_BITS - km), np.finfo(np.float64).tiny)
     whole = rounded_weights(mean, unit, largest, typical).astype(np.int64)
     lost = 0.0 if typical is None else (mean - whole * unit[:, None]) @ typical.mean
-    form, spread, columns, free = _variances(var)
+    form, spread, columns, sigmas = _variances(var, free)
     a, ka, spread_exponent = parts(spread, 16, upwards=True)
     b, kb, bias_exponent = parts(np.broadcast_to(bias.mean, (outputs,)) + lost, 23)
     c, kc, noise_exponent = parts(np.broadcast_to(bias.var, (outputs,)), 16, upwards=True)
     exponents = (top, spread_exponent, shifted(bias_exponent, 29), shifted(noise_exponent, 28))
     rows = Rows(m, km, squared(m), a, ka, b, kb, c, kc, np.zeros(outputs, np.int64), *exponents)
-    return check_bounds(with_bits(LinearInts(whole, mean_bits, rows, form, *common(columns), free, 0, 0, 0), columns))
+    return check_bounds(with_bits(LinearInts(whole, mean_bits, rows, form, *common(columns), sigmas, 0, 0, 0), columns))
 
 
 def quantise_affine(scale: Any, shift: Any) -> Rows:
@@ -147,11 +150,11 @@ Spread = tuple[str, Array, Array, Whole]
 """(form, a number for each row, one for each column, free variances)."""
 
 
-def _variances(var: Array) -> Spread:
+def _variances(var: Array, free: bool) -> Spread:
     none = np.zeros(0, np.int64)
     if not np.any(var):
         return "none", np.zeros(len(var)), np.zeros(0), none
-    found = factors_of(var)
+    found = None if free else factors_of(var)
     if found is not None:
         rows, columns = found
         return "factors", rows, np.sqrt(columns), none

@@ -13,6 +13,7 @@ from lbnn.graph.graph import INPUT, Graph, Node
 from lbnn.graph.ints import conv, ends, kernels, others
 from lbnn.graph.ints.chains import Chain, max_window, pool_window, two
 from lbnn.graph.ints.fixed import Whole
+from lbnn.graph.ints.known import is_written, with_variances
 from lbnn.graph.ints.maps import Windows, channels_last, level, pixel_places
 from lbnn.graph.ints.max_pool import int_max_pool
 from lbnn.graph.ints.study import Study, elementwise, study
@@ -36,6 +37,7 @@ class IntegerResult:
 
 def predict_integers(graph: Graph, mean_bits: int, mean: Any, var: Any = None) -> IntegerResult:
     """A prepared graph for inputs [n, *shape] of float32; `mean_bits` is 8 or 12."""
+    graph = with_variances(graph)
     facts = study(graph, mean_bits)
     inputs = tuple(None if part is None else ends.float_bits(part).reshape(len(mean), -1) for part in (mean, var))
     starts = range(0, len(mean), _batch(facts)) or (0,)
@@ -153,6 +155,10 @@ class _Step:
 
     def _pad(self, node: Node) -> AnyValue:
         """Convolutions pad what they read."""
+        x = self._narrow(node.inputs[0])
+        return padded(x, node, self.graph) if is_written(node, self.graph) else x
+
+    def _lift(self, node: Node) -> AnyValue:
         return self._narrow(node.inputs[0])
 
     def _linear(self, node: Node) -> AnyValue:
@@ -208,6 +214,15 @@ def upsampled(x: Narrow, node: Node, graph: Graph) -> Narrow:
     for axis, factor in enumerate(factors, start=1):
         maps = [np.repeat(part, factor, axis=axis) for part in maps]
     mean, sigma = (part.reshape(len(x.mean), -1) for part in maps)
+    return Narrow(mean, x.mean_exponent, sigma, x.sigma_exponent)
+
+
+def padded(x: Narrow, node: Node, graph: Graph) -> Narrow:
+    """Zeros around a map."""
+    shape = graph.values[node.inputs[0]].shape
+    (height, width), around = two(shape[1:], 1), two(node.attrs["padding"], (0, 0))
+    maps = (part.reshape(-1, height, width, shape[0]) for part in (x.mean, x.sigma))
+    mean, sigma = (np.pad(part, ((0, 0), *around, (0, 0))).reshape(len(x.mean), -1) for part in maps)
     return Narrow(mean, x.mean_exponent, sigma, x.sigma_exponent)
 
 

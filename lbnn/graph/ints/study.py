@@ -26,11 +26,13 @@ from lbnn.graph.ints.chains import (
     source_of,
 )
 from lbnn.graph.ints.fixed import Whole
+from lbnn.graph.ints.known import root_of
 from lbnn.graph.ints.quantise import (
     MOST_MEAN_BITS,
     MOST_SIGMA_BITS,
     LinearInts,
     Rows,
+    factors_of,
     quantise_affine,
     quantise_linear,
 )
@@ -40,9 +42,19 @@ from lbnn.graph.ints.typical_maps import typical_windows
 
 OPERATORS = (
     *("linear", "leaky_relu", "affine", "add", "concat", "flatten", "variance_head"),
-    *("conv", "avg_pool", "avg_pool_correlated", "max_pool", "pad", "upsample"),
+    *("conv", "avg_pool", "avg_pool_correlated", "max_pool", "pad", "upsample", "lift"),
 )
 """What has integer kernels, by the name of the general form."""
+
+RAMPS = "use ReLU or LeakyReLU in its place"
+RETRAIN = {
+    "leaky_relu_clamped": "leave out the clamp",
+    "conv_transposed": "use UpsamplingNearest2d and Conv2d in its place",
+    "multiply": "use Add or cat in its place",
+    "constant": "give its values as inputs",
+    "dropout": "leave it out",
+}
+"""What to train again with in place of an operator without integer kernels; for activations a ramp."""
 
 LEAST_SCALE = float(np.finfo(np.float32).tiny)
 """Of a scale below, float has few digits or none, and a variance would become zero."""
@@ -52,14 +64,6 @@ MOST_POOLED = 1 << 15
 
 _GIVE_WIDE = {"linear", "linear_point", "add", "shift", "affine", "variance_head"}
 _TAKE_WIDE = {"leaky_relu", "affine", "variance_head"}
-_UNKNOWN = {
-    *("leaky_relu_point", "add_point", "concat_point", "variance_head_point"),
-    *("avg_pool_point", "max_pool_point", "upsample_point"),
-}
-_TAKE_INPUT = {
-    *("linear", "linear_point", "affine", "affine_point", "flatten", "flatten_point"),
-    *("conv", "conv_point", "pad", "pad_point"),
-}
 
 
 @dataclass(frozen=True)
@@ -90,9 +94,10 @@ def study(graph: Graph, mean_bits: int) -> Study:
         check_node_is_known(node, graph)
     orders, values = find_orders(graph), typical_values(graph)
     usual, units = typical_inputs(graph, values), output_units(graph)
+    free = has_free_variances(graph)
     linear = {
         node.name: _in_order(
-            _linear(in_units(node, graph, units), mean_bits, usual.get(node.name)), orders[node.inputs[0]]
+            _linear(in_units(node, graph, units), mean_bits, usual.get(node.name), free), orders[node.inputs[0]]
         )
         for node in graph.nodes
         if ops.find(node.op).general == "linear" and not is_layer(node, graph)
@@ -147,17 +152,12 @@ def check_node_is_known(node: Node, graph: Graph) -> None:
     """Refuses what has no integer kernel, and names it."""
     general = ops.find(node.op).general
     if general not in OPERATORS:
-        raise LbnnError(f"op {general!r} has no integer kernel; export with --dtype float32, or use {_known()}")
-    if general == "pad" and not all(ops.find(user.op).general in ("pad", "conv") for user in graph.users[node.name]):
+        function = node.attrs.get("function")
+        what = f"op {general!r}" + (f" ({function})" if isinstance(function, str) else "")
         raise LbnnError(
-            f"layer {node.name!r}: integers pad in front of convolutions alone; export with --dtype float32"
+            f"layer {node.name!r}: {what} has no integer kernel; export with --dtype float32, or "
+            f"{RETRAIN.get(general, RAMPS)} and train again"
         )
-    if general == "pad" and graph.output == node.name:
-        raise LbnnError(f"layer {node.name!r}: op 'pad' as a result has no integer kernel; use float32")
-    if node.op not in _TAKE_INPUT and any(root_of(graph, name) == INPUT for name in node.inputs):
-        raise LbnnError(f"layer {node.name!r}: op {general!r} of the input itself has no integer kernel; use float32")
-    if node.op in _UNKNOWN or (node.op == "affine_point" and root_of(graph, node.inputs[0]) != INPUT):
-        raise LbnnError(f"layer {node.name!r}: op {general!r} of known values has no integer kernel; use float32")
     if general == "affine" and np.any(np.abs(cast(Any, node.params["scale"])) < LEAST_SCALE):
         raise LbnnError(f"layer {node.name!r}: a scale below {LEAST_SCALE:.1e} has no integer kernel; use float32")
     if general in POOLS and pool_window(node, graph)[0].taps > MOST_POOLED:
@@ -174,15 +174,20 @@ def check_result(graph: Graph, orders: Mapping[str, Whole | None], maps: Mapping
         )
 
 
-def _known() -> str:
-    return ", ".join(sorted(OPERATORS))
+def has_free_variances(graph: Graph) -> bool:
+    """Whether a linear layer of several rows has a sigma for each weight.
+
+    Then layers of one row, which are products of factors whatever they are, take the kernels of the others.
+    """
+    weights = (cast(Any, node.params["weight"]) for node in graph.nodes if ops.find(node.op).general == "linear")
+    return any(np.any(weight.var) and factors_of(np.asarray(weight.var, np.float64)) is None for weight in weights)
 
 
-def _linear(node: Node, mean_bits: int, usual: Typical | None) -> LinearInts:
+def _linear(node: Node, mean_bits: int, usual: Typical | None, free: bool) -> LinearInts:
     weight, bias = node.params["weight"], node.params["bias"]
     assert isinstance(weight, (Moments, Factored)) and isinstance(bias, Moments)
     try:
-        return quantise_linear(Moments(weight.mean, weight.var), bias, mean_bits, usual)
+        return quantise_linear(Moments(weight.mean, weight.var), bias, mean_bits, usual, free and len(weight.mean) == 1)
     except LbnnError as error:
         raise LbnnError(f"layer {node.name!r}: {error}") from None
 
@@ -226,12 +231,6 @@ def elementwise(node: Node, graph: Graph) -> tuple[Any, Any]:
     return scale, shift
 
 
-def root_of(graph: Graph, name: str) -> str:
-    """The value whose memory `name` has: what is flattened is its input."""
-    node = graph.by_name.get(name)
-    return root_of(graph, node.inputs[0]) if node is not None and ops.find(node.op).general == "flatten" else name
-
-
 def _sources(graph: Graph) -> dict[str, str]:
     return {name: root_of(graph, name) for name in graph.values}
 
@@ -258,7 +257,7 @@ def _bits(graph: Graph, linear: Mapping[str, LinearInts]) -> dict[str, tuple[int
         for user in graph.users[name]:
             if user.name in linear:
                 asked.append((linear[user.name].mean_bits, linear[user.name].sigma_bits))
-            elif ops.find(user.op).general in ("flatten", "concat", "pad", "upsample"):
+            elif ops.find(user.op).general in ("flatten", "concat", "pad", "upsample", "lift"):
                 asked.append(found[user.name])
         found[name] = (min(mean for mean, _ in asked), min(sigma for _, sigma in asked))
     for name in graph.values:  # what shares memory shares its bits

@@ -64,7 +64,7 @@ def test_kernels_are_chosen_by_stride_and_batch_norm_is_folded():
     kernels = [call.kernel for layer in program.layers for call in layer.calls]
     assert [kernel for kernel in kernels if kernel != "lbnn_copy"] == [
         *("lbnn_affine", "lbnn_conv_transposed", "lbnn_leaky_relu"),
-        *("lbnn_conv_transposed", "lbnn_leaky_relu", "lbnn_conv2d"),
+        *("lbnn_conv_transposed", "lbnn_leaky_relu", "lbnn_conv2d_3x3"),
     ]
 
 

@@ -1,52 +1,92 @@
 """The choice of kernels by shape: each fast one exactly where its window fits."""
 
-from dataclasses import astuple, fields, replace
+from dataclasses import astuple, replace
 from itertools import product
 
 import pytest
 
-from lbnn.exporters.c.shapes import ConvShape, PoolShape, conv_kernel, pool_kernel, small_shape
+from lbnn.exporters.c.shapes import (
+    ConvShape,
+    PoolShape,
+    conv_kernel,
+    conv_scratch,
+    factored_kernel,
+    in_place,
+    pool_kernel,
+    small_shape,
+)
 
-POINT = ConvShape(6, 2, 2, 4, 2, 2, 1, 1, 1, 1, 0, 0, 1, 1, 1)
+POINT = ConvShape(6, 5, 4, 4, 5, 4, 1, 1, 1, 1, 0, 0, 1, 1, 1)
 THREE = ConvShape(6, 5, 4, 4, 5, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1)
 DEEP = replace(THREE, out_channels=6, groups=6)
-FAST = {"lbnn_conv2d_1x1": POINT, "lbnn_conv2d_3x3": THREE, "lbnn_depthwise_3x3": DEEP}
-WINDOW = [
-    field.name for field in fields(ConvShape) if field.name.partition("_")[0] in ("stride", "padding", "dilation")
-]
-
-
-@pytest.mark.parametrize("kernel", FAST)
-def test_a_fast_convolution_is_taken_for_its_own_window_alone(kernel):
-    shape = FAST[kernel]
-    assert conv_kernel(shape) == kernel
-    for name in (*WINDOW, "kernel_height", "kernel_width"):
-        for change in (-1, 1):
-            other = replace(shape, **{name: getattr(shape, name) + change})
-            assert conv_kernel(other) == "lbnn_conv2d", (name, change)
+HALF = ConvShape(6, 6, 8, 6, 3, 4, 3, 3, 2, 2, 0, 0, 1, 1, 6)  # a row and a column of padding behind the input
 
 
 @pytest.mark.parametrize(
     ("shape", "kernel"),
     [
-        (replace(POINT, in_height=1, in_width=4), "lbnn_conv2d_1x1"),
-        (replace(POINT, in_height=1, in_width=3), "lbnn_conv2d"),
-        (replace(POINT, in_height=2, in_width=1), "lbnn_conv2d"),
-        (replace(POINT, out_channels=5), "lbnn_conv2d"),
-        (replace(POINT, out_channels=2), "lbnn_conv2d_1x1"),
+        (POINT, "lbnn_conv2d_1x1"),
+        (replace(POINT, out_channels=5), "lbnn_conv2d_1x1"),
+        (replace(POINT, stride_height=2, out_height=3), "lbnn_conv2d_1x1"),
+        (replace(POINT, stride_height=2, out_height=4), "lbnn_conv2d_patch"),  # a row behind the input
+        (replace(POINT, padding_width=1, out_width=6), "lbnn_conv2d_patch"),
         (replace(POINT, groups=2), "lbnn_conv2d"),
-        (replace(THREE, in_width=3), "lbnn_conv2d"),
-        (replace(THREE, in_height=1), "lbnn_conv2d_3x3"),
-        (replace(THREE, out_channels=3), "lbnn_conv2d"),
+        (THREE, "lbnn_conv2d_3x3"),
+        (replace(THREE, out_channels=3), "lbnn_conv2d_3x3"),
+        (replace(THREE, in_width=3, out_width=3), "lbnn_conv2d_patch"),
+        (replace(THREE, padding_height=0), "lbnn_conv2d_patch"),
+        (replace(THREE, stride_width=2, out_width=2), "lbnn_conv2d_patch"),
+        (replace(THREE, dilation_width=2, out_width=2), "lbnn_conv2d_patch"),
         (replace(THREE, groups=2), "lbnn_conv2d"),
-        (replace(DEEP, in_width=3), "lbnn_conv2d"),
+        (DEEP, "lbnn_depthwise_3x3"),
+        (replace(DEEP, in_width=3, out_width=3), "lbnn_depthwise_3x3"),
+        (replace(DEEP, in_width=2, out_width=2), "lbnn_conv2d"),
+        (replace(DEEP, padding_width=2, out_width=6), "lbnn_conv2d"),
+        (replace(DEEP, padding_height=0), "lbnn_conv2d"),  # two rows behind the input
+        (replace(DEEP, padding_height=0, out_height=4), "lbnn_depthwise_3x3"),
+        (replace(DEEP, dilation_height=2, out_height=3), "lbnn_conv2d"),
         (replace(DEEP, out_channels=12), "lbnn_conv2d"),
         (replace(DEEP, groups=3), "lbnn_conv2d"),
         (replace(DEEP, in_channels=1, out_channels=1, groups=1), "lbnn_depthwise_3x3"),
+        (HALF, "lbnn_depthwise_3x3"),
+        (replace(HALF, stride_height=1, out_height=5), "lbnn_conv2d"),
     ],
 )
-def test_fast_convolutions_need_four_pixels_and_pairs_of_outputs_or_one_group_a_channel(shape, kernel):
+def test_each_fast_convolution_is_taken_for_its_own_windows(shape, kernel):
     assert conv_kernel(shape) == kernel
+
+
+@pytest.mark.parametrize(
+    ("shape", "floats", "point_floats", "place"),
+    [
+        (POINT, 72, 48, "ends"),
+        (replace(POINT, stride_height=2, out_height=3), 72, 48, ""),
+        (THREE, 324, 216, ""),
+        (replace(THREE, in_width=3, out_width=3), 648, 432, ""),
+        (DEEP, 54, 36, "start"),
+        (HALF, 1, 1, "start"),
+        (replace(POINT, groups=2), 0, 0, ""),
+    ],
+)
+def test_scratch_and_what_may_be_in_place(shape, floats, point_floats, place):
+    assert (conv_scratch(shape, False), conv_scratch(shape, True), in_place(shape)) == (floats, point_floats, place)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel"),
+    [
+        (POINT, "lbnn_conv2d_1x1"),
+        (replace(POINT, in_height=1, in_width=3, out_height=1, out_width=3), "lbnn_conv2d"),
+        (replace(POINT, out_channels=5), "lbnn_conv2d"),
+        (replace(POINT, stride_width=2, out_width=2), "lbnn_conv2d"),
+        (THREE, "lbnn_conv2d_3x3"),
+        (replace(THREE, out_channels=3), "lbnn_conv2d"),
+        (replace(THREE, padding_height=0, out_height=5), "lbnn_conv2d"),
+        (DEEP, "lbnn_conv2d"),
+    ],
+)
+def test_convolutions_with_factors_need_pairs_of_outputs_and_four_pixels(shape, kernel):
+    assert factored_kernel(shape) == kernel
 
 
 POOL = PoolShape(3, 4, 6, 2, 3, 2, 2, 2, 2, 0, 0, 1)

@@ -29,7 +29,7 @@ def test_every_layer_has_a_line_with_its_shapes_also_one_that_calls_nothing():
     )
     heads = [re.fullmatch(r"/\* (\w+) +(\w+) +([\dx> -]+?) *\*/ ?(\w*).*", line) for line in call_lines(program)]
     assert [head.groups()[1:] for head in heads] == [
-        ("conv_point", "2x4 -> 3x4", "lbnn_conv2d_point"),
+        ("conv_point", "2x4 -> 3x4", "lbnn_conv2d_1x1_point"),
         ("leaky_relu", "3x4", "lbnn_leaky_relu"),
         ("flatten", "3x4 -> 12", ""),
         ("linear", "12 -> 1", "lbnn_linear"),
@@ -54,7 +54,7 @@ def test_a_header_asks_for_a_wide_int_where_a_number_passes_what_c_promises(larg
     geometry = Geometry("lbnn_pool_shape", "pool", (), largest - LONGEST_STEP)
     program = replace(lower(model, options), geometries=(geometry,))
     seen = view(program, model, options)
-    assert (seen.largest_int, seen.needs_wide_int) == (largest, asks)
+    assert [limit.condition for limit in seen.limits] == [f"INT_MAX < {largest}"] * asks
 
 
 @pytest.mark.parametrize(

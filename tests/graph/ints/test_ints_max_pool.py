@@ -5,16 +5,12 @@ import re
 import numpy as np
 import pytest
 
-from lbnn import nn as bnn
-from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
-from lbnn.exporters.c import COptions, lower
 from lbnn.graph.ints.maps import Windows
 from lbnn.graph.ints.max_pool import FINER, int_match, int_max_pool
 from lbnn.graph.ints.tables import match_table
 from lbnn.graph.ints.values import Narrow
 from lbnn.graph.reference import NUMPY
-from lbnn.model.file import read_model
 from lbnn.ops.max_pool import larger, max_pool
 from places import ROOT
 
@@ -98,10 +94,3 @@ def test_the_table_of_c_is_that_of_the_reference():
     text = (ROOT / "c_runtime/lbnn_int_maxpool.h").read_text()
     numbers = re.search(r"lbnn_int_matches\[195\][^{]*\{([^}]*)\}", text)
     assert [int(word) for word in numbers[1].split(",")] == match_table().tolist()
-
-
-def test_a_known_map_is_refused_in_one_line():
-    module = bnn.Sequential(bnn.MaxPool2d(2), bnn.Conv2d(1, 2, 2))
-    with pytest.raises(LbnnError, match="op 'max_pool' of the input itself has no integer kernel") as error:
-        lower(read_model(module, (1, 6, 6)), COptions(dtype="int8"))
-    assert "\n" not in str(error.value)

@@ -122,10 +122,14 @@ def test_outputs_of_different_units_keep_their_digits():
         (
             bnn.Sequential(bnn.Linear(3, 2), bnn.ELU()),
             (3,),
-            "op 'elu' has no integer kernel; export with --dtype float32",
+            "layer '1': op 'elu' has no integer kernel; export with --dtype float32, or use ReLU or LeakyReLU in its",
         ),
-        (bnn.Sequential(bnn.Linear(3, 2), bnn.GELU()), (3,), "op 'smooth' has no integer kernel"),
-        (bnn.Sequential(bnn.ReLU(), bnn.Linear(3, 2)), (3,), "'leaky_relu' of the input itself"),
+        (bnn.Sequential(bnn.Linear(3, 2), bnn.Tanh()), (3,), r"layer '1': op 'smooth' \(tanh\) has .* ReLU or Leaky"),
+        (
+            bnn.Sequential(bnn.ConvTranspose2d(1, 1, 2, stride=2), bnn.Flatten()),
+            (1, 3, 3),
+            "layer '0': op 'conv_transposed' has no .* use UpsamplingNearest2d and Conv2d in its place",
+        ),
     ],
 )
 def test_what_has_no_kernel_is_refused_in_one_line(module, shape, says):

@@ -113,9 +113,6 @@ def test_what_a_map_can_not_do_is_refused_in_one_line():
     tiny = bnn.Affine(torch.full((1, 1, 1), 1e-41), torch.ones(1, 1, 1))
     for module, shape, says in (
         (bnn.Sequential(bnn.Conv2d(1, 2, 3), bnn.ELU()), (1, 6, 6), "op 'elu' has no integer kernel"),
-        (bnn.Sequential(bnn.Upsample(2), bnn.Conv2d(1, 2, 2)), (1, 6, 6), "'upsample' of the input itself"),
-        (bnn.Sequential(bnn.AvgPool2d(2), bnn.Conv2d(1, 2, 2)), (1, 6, 6), "'avg_pool' of the input itself"),
-        (bnn.Sequential(bnn.Conv2d(1, 2, 3), bnn.ZeroPad2d(1)), (1, 6, 6), "pad in front of convolutions|as a result"),
         (bnn.Sequential(bnn.Conv2d(1, 2, 3), bnn.VarianceHead()), (1, 6, 6), "op 'variance_head' of a feature map"),
         (bnn.Sequential(bnn.Conv1d(2, 3, 2), bnn.Linear(3, 2)), (2, 4), "linear layer over a feature map"),
         (bnn.Sequential(tiny, bnn.Conv2d(1, 2, 3, padding=1)), (1, 4, 4), "a scale below 1.2e-38"),

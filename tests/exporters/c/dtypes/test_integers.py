@@ -48,6 +48,35 @@ def test_an_activation_at_the_end_gives_the_bits_of_the_reference(tmp_path, dtyp
     assert same_bits(found, wanted).all()
 
 
+class Joined(torch.nn.Module):
+    """The input beside what a layer makes of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.head = bnn.Linear(5, 4), bnn.Linear(9, 2)
+
+    def forward(self, x):
+        return self.head(bnn.cat([x, self.inner(x)]))
+
+
+def test_a_known_value_takes_no_digits_from_the_variances_that_it_is_joined_with(tmp_path):
+    torch.manual_seed(0)
+    found, wanted = run("c", read_model(Joined(), (5,)), tmp_path, "int8", hostile_inputs(5, 120))
+    assert same_bits(found, wanted).all()
+
+
+@pytest.mark.parametrize("free", [0, 2])
+def test_free_variances_beside_products_of_factors_give_the_bits_of_the_reference(tmp_path, free):
+    """Neither kernel is left out of a network that has layers of both kinds."""
+    torch.manual_seed(0)
+    kinds = ("full", "rank1") if free == 0 else ("rank1", "full")
+    layers = bnn.Linear(5, 4, variance=kinds[0]), bnn.LeakyReLU(0.1), bnn.Linear(4, 3, variance=kinds[1])
+    with torch.no_grad():
+        layers[free].weight_rho.add_(0.3 * torch.randn_like(layers[free].weight_rho))
+    found, wanted = run("c", read_model(bnn.Sequential(*layers), (5,)), tmp_path, "int8", hostile_inputs(5, 120))
+    assert same_bits(found, wanted).all()
+
+
 @pytest.mark.parametrize(
     ("device", "flags"),
     [

@@ -8,7 +8,7 @@
 #define CNN_WEIGHTS_H
 
 /* conv conv_point 1x6x6 -> 2x6x6 */
-static const float cnn_conv[47] = {
+static const float cnn_conv[47] LBNN_FLASH = {
     -0.5f, 0.078125f, 0.0009765625f, 0.013671875f,
     -0.5f, -0.296875f, 0.0009765625f, 0.005859375f,
     0.078125f, 0.28125f, 0.013671875f, 0.0029296875f,
@@ -23,7 +23,7 @@ static const float cnn_conv[47] = {
 };
 
 /* branch conv 2x6x6 */
-static const float cnn_branch[83] = {
+static const float cnn_branch[83] LBNN_FLASH = {
     -0.5f, 0.078125f, 0.0009765625f, 0.013671875f,
     -0.5f, -0.09375f, 0.0009765625f, 0.0107421875f,
     0.078125f, 0.484375f, 0.013671875f, 0.0078125f,
@@ -47,7 +47,7 @@ static const float cnn_branch[83] = {
 };
 
 /* out linear 18 -> 4 */
-static const float cnn_out[159] = {
+static const float cnn_out[159] LBNN_FLASH = {
     -0.5f, 0.078125f, -0.34375f, 0.234375f, 0.0009765625f, 0.013671875f, 0.0107421875f, 0.0078125f,
     -0.5f, -0.09375f, 0.3125f, -0.28125f, 0.0009765625f, 0.0107421875f, 0.0048828125f, 0.0146484375f,
     0.078125f, 0.484375f, -0.109375f, 0.296875f, 0.013671875f, 0.0078125f, 0.001953125f, 0.01171875f,

@@ -16,8 +16,8 @@
 static const lbnn_conv_shape cnn_conv_shape = { 1, 6, 6, 2, 6, 6, 3, 3, 1, 1, 1, 1, 1, 1, 1 };
 static const lbnn_conv_shape cnn_branch_shape = { 2, 6, 6, 2, 6, 6, 3, 3, 1, 1, 1, 1, 1, 1, 1 };
 
-/* channels; in height, width; out height, width; kernel, stride, padding (height, width each); count_include_pad */
-static const lbnn_pool_shape cnn_pool_shape = { 2, 6, 6, 3, 3, 2, 2, 2, 2, 0, 0, 1 };
+/* channels; in height, width; out height, width; kernel, stride, padding (height, width each); count_include_pad; gap between planes of the output */
+static const lbnn_pool_shape cnn_pool_shape = { 2, 6, 6, 3, 3, 2, 2, 2, 2, 0, 0, 1, 0 };
 
 lbnn_status cnn_predict(
     const float input[CNN_INPUT_LEN],
@@ -35,10 +35,10 @@ lbnn_status cnn_predict(
         return LBNN_ERROR_INPUT;
     }
 
-    /* conv     conv_point     1x6x6 -> 2x6x6 */ lbnn_conv2d_3x3_point(input, cnn_conv, work, work + 72, &cnn_conv_shape);
+    /* conv     conv_point     1x6x6 -> 2x6x6 */ lbnn_conv2d_3x3_point(input, cnn_conv, work, work + 72, &cnn_conv_shape, work + 144);
     /* act      leaky_relu     2x6x6          */ lbnn_leaky_relu(work, work + 72, 72, 0.0f);
-    /* branch   conv           2x6x6          */ lbnn_conv2d_3x3(work, work + 72, cnn_branch, work + 144, work + 216, &cnn_branch_shape);
-    /* sum      add            2x6x6          */ lbnn_add(work, work + 72, work + 144, work + 216, work, work + 72, 72);
+    /* branch   conv           2x6x6          */ for (int band = 0; band < 6; band++) { const lbnn_conv_shape rows = lbnn_conv_band(&cnn_branch_shape, 1 * band, 1); lbnn_conv2d_3x3(work, work + 72, cnn_branch, work + 144, work + 156, &rows, work + 168);
+    /* sum      add            2x6x6          */ for (int i = 0; i < 2; i++) { lbnn_add(work + 144 + 6 * i, work + 156 + 6 * i, work + 36 * i + 6 * band, work + 72 + 36 * i + 6 * band, work + 36 * i + 6 * band, work + 72 + 36 * i + 6 * band, 6); } }
     /* pool     avg_pool       2x6x6 -> 2x3x3 */ lbnn_avg_pool_2x2(work, work + 72, work, work + 72, &cnn_pool_shape);
     /* flatten  flatten        2x3x3 -> 18    */
     /* out      linear         18 -> 4        */ lbnn_linear(work, work + 72, cnn_out, work + 18, work + 22, 18, 4);

@@ -18,13 +18,13 @@
 
 #include "lbnn.h"
 
-#if LBNN_ABI_VERSION != 2
-#error "cnn was generated for version 2 of the lbnn runtime: use the lbnn*.h files beside it"
+#if LBNN_ABI_VERSION != 3
+#error "cnn was generated for version 3 of the lbnn runtime: use the lbnn*.h files beside it"
 #endif
 
 #define CNN_INPUT_LEN 36
 #define CNN_OUTPUT_LEN 2
-#define CNN_WORK_LEN 288 /* floats */
+#define CNN_WORK_LEN 276 /* floats */
 
 typedef float cnn_work; /* an element of the work memory */
 

@@ -4,7 +4,7 @@
 #include "cnn.h"
 
 /* Inputs of scale 0, 1, 1, 16, 1024, and what the float64 reference gives for them. */
-static const float cnn_golden_input[5][CNN_INPUT_LEN] = {
+static const float cnn_golden_input[5][CNN_INPUT_LEN] LBNN_FLASH = {
     {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f,
      0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f,
      0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f,
@@ -31,14 +31,14 @@ static const float cnn_golden_input[5][CNN_INPUT_LEN] = {
      1920.0f, 256.0f, -1280.0f, 1280.0f, -256.0f, -1920.0f, 640.0f, -896.0f,
      1664.0f, 0.0f, -1536.0f, 1024.0f}
 };
-static const float cnn_golden_mean[5][CNN_OUTPUT_LEN] = {
+static const float cnn_golden_mean[5][CNN_OUTPUT_LEN] LBNN_FLASH = {
     {-0.125066176f, 0.0438443385f},
     {-0.608195186f, -1.01767731f},
     {-0.682169437f, -0.113899775f},
     {-2.58830714f, -3.21671319f},
     {115.722076f, 110.578362f}
 };
-static const float cnn_golden_variance[5][CNN_OUTPUT_LEN] = {
+static const float cnn_golden_variance[5][CNN_OUTPUT_LEN] LBNN_FLASH = {
     {0.416937679f, 0.708859146f},
     {0.637422204f, 1.01215553f},
     {0.322148472f, 1.70313478f},
@@ -53,12 +53,18 @@ int cnn_selftest(float work[CNN_WORK_LEN])
     float mean[CNN_OUTPUT_LEN];
     float variance[CNN_OUTPUT_LEN];
     for (int k = 0; k < 5; k++) {
-        if (cnn_predict(cnn_golden_input[k], mean, variance, work) != LBNN_OK) {
+#ifdef LBNN_FLASH_APART /* golden vectors are no data there */
+        float input[CNN_INPUT_LEN];
+        lbnn_flash_copy(cnn_golden_input[k], input, CNN_INPUT_LEN);
+#else
+        const float *input = cnn_golden_input[k];
+#endif
+        if (cnn_predict(input, mean, variance, work) != LBNN_OK) {
             return k + 1;
         }
         for (int i = 0; i < CNN_OUTPUT_LEN; i++) {
-            const float m = cnn_golden_mean[k][i];
-            const float v = cnn_golden_variance[k][i];
+            const float m = LBNN_READ(cnn_golden_mean[k][i]);
+            const float v = LBNN_READ(cnn_golden_variance[k][i]);
             const int mean_agrees = lbnn_fabsf(mean[i] - m) <= tolerance * (lbnn_fabsf(m) + lbnn_sqrtf(v)) + least;
             const int variance_agrees = lbnn_fabsf(variance[i] - v) <= tolerance * v + least;
             if (!mean_agrees || !variance_agrees) {

@@ -9,7 +9,7 @@
 #define CNN_WEIGHTS_H
 
 /* conv conv_point 1x6x6 -> 2x6x6 */
-static const uint32_t cnn_conv[29] = {
+static const uint32_t cnn_conv[29] LBNN_FLASH = {
     0xbf000000u, 0x3da00000u, 0x3a800000u, 0x3c600000u,
     0x2800b800u, 0x2ce7b4c0u,
     0x2f7c2d00u, 0x2aee3480u,
@@ -24,7 +24,7 @@ static const uint32_t cnn_conv[29] = {
 };
 
 /* branch conv 2x6x6 */
-static const uint32_t cnn_branch[47] = {
+static const uint32_t cnn_branch[47] LBNN_FLASH = {
     0xbf000000u, 0x3da00000u, 0x3a800000u, 0x3c600000u,
     0x2800b800u, 0x2ea3ae00u,
     0x2f7c2d00u, 0x2da937c0u,
@@ -48,7 +48,7 @@ static const uint32_t cnn_branch[47] = {
 };
 
 /* out linear 18 -> 4 */
-static const uint32_t cnn_out[87] = {
+static const uint32_t cnn_out[87] LBNN_FLASH = {
     0xbf000000u, 0x3da00000u, 0xbeb00000u, 0x3e700000u, 0x3a800000u, 0x3c600000u, 0x3c300000u, 0x3c000000u,
     0x2800b800u, 0x2ea3ae00u, 0x2c793500u, 0x2fbfb480u,
     0x2f7c2d00u, 0x2da937c0u, 0x29a9af00u, 0x2eee34c0u,

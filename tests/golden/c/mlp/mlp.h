@@ -19,8 +19,8 @@
 
 #include "lbnn.h"
 
-#if LBNN_ABI_VERSION != 2
-#error "mlp was generated for version 2 of the lbnn runtime: use the lbnn*.h files beside it"
+#if LBNN_ABI_VERSION != 3
+#error "mlp was generated for version 3 of the lbnn runtime: use the lbnn*.h files beside it"
 #endif
 
 #define MLP_INPUT_LEN 3

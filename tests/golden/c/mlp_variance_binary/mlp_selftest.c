@@ -4,28 +4,28 @@
 #include "mlp.h"
 
 /* Inputs of scale 0, 1, 1, 16, 1024, and what the float64 reference gives for them. */
-static const float mlp_golden_input[5][MLP_INPUT_LEN] = {
+static const float mlp_golden_input[5][MLP_INPUT_LEN] LBNN_FLASH = {
     {0.0f, 0.0f, 0.0f},
     {-1.875f, 0.5f, -1.0f},
     {-1.75f, 0.625f, -0.875f},
     {-26.0f, 14.0f, -12.0f},
     {-1536.0f, 1024.0f, -640.0f}
 };
-static const float mlp_golden_input_variance[5][MLP_INPUT_LEN] = {
+static const float mlp_golden_input_variance[5][MLP_INPUT_LEN] LBNN_FLASH = {
     {0.0f, 0.0f, 0.0f},
     {0.6875f, 0.875f, 0.125f},
     {0.375f, 0.5625f, 0.8125f},
     {16.0f, 80.0f, 128.0f},
     {786432.0f, 0.0f, 196608.0f}
 };
-static const float mlp_golden_mean[5][MLP_OUTPUT_LEN] = {
+static const float mlp_golden_mean[5][MLP_OUTPUT_LEN] LBNN_FLASH = {
     {-0.262972921f, 0.109899648f},
     {-0.915455222f, 0.400377393f},
     {-0.839546084f, 0.34497118f},
     {-13.0527353f, 7.69705915f},
     {-773.69696f, 431.44342f}
 };
-static const float mlp_golden_variance[5][MLP_OUTPUT_LEN] = {
+static const float mlp_golden_variance[5][MLP_OUTPUT_LEN] LBNN_FLASH = {
     {0.00319037982f, 0.0159524493f},
     {0.120925121f, 0.0854551196f},
     {0.112791248f, 0.0791418031f},
@@ -40,12 +40,21 @@ int mlp_selftest(float work[MLP_WORK_LEN])
     float mean[MLP_OUTPUT_LEN];
     float variance[MLP_OUTPUT_LEN];
     for (int k = 0; k < 5; k++) {
-        if (mlp_predict(mlp_golden_input[k], mlp_golden_input_variance[k], mean, variance, work) != LBNN_OK) {
+#ifdef LBNN_FLASH_APART /* golden vectors are no data there */
+        float input[MLP_INPUT_LEN];
+        lbnn_flash_copy(mlp_golden_input[k], input, MLP_INPUT_LEN);
+        float input_variance[MLP_INPUT_LEN];
+        lbnn_flash_copy(mlp_golden_input_variance[k], input_variance, MLP_INPUT_LEN);
+#else
+        const float *input = mlp_golden_input[k];
+        const float *input_variance = mlp_golden_input_variance[k];
+#endif
+        if (mlp_predict(input, input_variance, mean, variance, work) != LBNN_OK) {
             return k + 1;
         }
         for (int i = 0; i < MLP_OUTPUT_LEN; i++) {
-            const float m = mlp_golden_mean[k][i];
-            const float v = mlp_golden_variance[k][i];
+            const float m = LBNN_READ(mlp_golden_mean[k][i]);
+            const float v = LBNN_READ(mlp_golden_variance[k][i]);
             const int mean_agrees = lbnn_fabsf(mean[i] - m) <= tolerance * (lbnn_fabsf(m) + lbnn_sqrtf(v)) + least;
             const int variance_agrees = lbnn_fabsf(variance[i] - v) <= tolerance * v + least;
             if (!mean_agrees || !variance_agrees) {

@@ -11,6 +11,9 @@
 #if defined(__BIG_ENDIAN__) || (defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
 #error "mlp_weights.bin is little-endian and this machine is not: export with --weights source"
 #endif
+#ifdef LBNN_FLASH_APART
+#error "mlp_weights.bin is data, and this machine has flash in an address space of its own: export with --weights source"
+#endif
 
 #ifdef __cplusplus
 extern "C" {

@@ -18,8 +18,8 @@
 
 #include "lbnn.h"
 
-#if LBNN_ABI_VERSION != 2
-#error "rank1 was generated for version 2 of the lbnn runtime: use the lbnn*.h files beside it"
+#if LBNN_ABI_VERSION != 3
+#error "rank1 was generated for version 3 of the lbnn runtime: use the lbnn*.h files beside it"
 #endif
 
 #define RANK1_INPUT_LEN 40

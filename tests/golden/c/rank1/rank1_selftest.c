@@ -4,7 +4,7 @@
 #include "rank1.h"
 
 /* Inputs of scale 0, 1, 1, 16, 1024, and what the float64 reference gives for them. */
-static const float rank1_golden_input[5][RANK1_INPUT_LEN] = {
+static const float rank1_golden_input[5][RANK1_INPUT_LEN] LBNN_FLASH = {
     {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f,
      0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f,
      0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f,
@@ -31,14 +31,14 @@ static const float rank1_golden_input[5][RANK1_INPUT_LEN] = {
      1920.0f, 256.0f, -1280.0f, 1280.0f, -256.0f, -1920.0f, 640.0f, -896.0f,
      1664.0f, 0.0f, -1536.0f, 1024.0f, -512.0f, -2048.0f, 384.0f, -1152.0f}
 };
-static const float rank1_golden_mean[5][RANK1_OUTPUT_LEN] = {
+static const float rank1_golden_mean[5][RANK1_OUTPUT_LEN] LBNN_FLASH = {
     {-0.321613401f, 0.578268349f, -0.400419235f},
     {-0.143218681f, 2.71113825f, -0.034586817f},
     {0.33716467f, 2.24304891f, -1.04652917f},
     {16.1455574f, 21.7889519f, -7.72753716f},
     {934.899414f, 365.12384f, 46.4075432f}
 };
-static const float rank1_golden_variance[5][RANK1_OUTPUT_LEN] = {
+static const float rank1_golden_variance[5][RANK1_OUTPUT_LEN] LBNN_FLASH = {
     {0.105274938f, 0.208000436f, 0.185537875f},
     {0.376486272f, 0.590889812f, 0.545862913f},
     {0.368805468f, 0.579959869f, 0.532701254f},
@@ -53,12 +53,18 @@ int rank1_selftest(float work[RANK1_WORK_LEN])
     float mean[RANK1_OUTPUT_LEN];
     float variance[RANK1_OUTPUT_LEN];
     for (int k = 0; k < 5; k++) {
-        if (rank1_predict(rank1_golden_input[k], mean, variance, work) != LBNN_OK) {
+#ifdef LBNN_FLASH_APART /* golden vectors are no data there */
+        float input[RANK1_INPUT_LEN];
+        lbnn_flash_copy(rank1_golden_input[k], input, RANK1_INPUT_LEN);
+#else
+        const float *input = rank1_golden_input[k];
+#endif
+        if (rank1_predict(input, mean, variance, work) != LBNN_OK) {
             return k + 1;
         }
         for (int i = 0; i < RANK1_OUTPUT_LEN; i++) {
-            const float m = rank1_golden_mean[k][i];
-            const float v = rank1_golden_variance[k][i];
+            const float m = LBNN_READ(rank1_golden_mean[k][i]);
+            const float v = LBNN_READ(rank1_golden_variance[k][i]);
             const int mean_agrees = lbnn_fabsf(mean[i] - m) <= tolerance * (lbnn_fabsf(m) + lbnn_sqrtf(v)) + least;
             const int variance_agrees = lbnn_fabsf(variance[i] - v) <= tolerance * v + least;
             if (!mean_agrees || !variance_agrees) {

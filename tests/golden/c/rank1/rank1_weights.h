@@ -8,7 +8,7 @@
 #define RANK1_WEIGHTS_H
 
 /* groups conv_point 2x5x4 -> 6x5x5 */
-static const float rank1_groups[55] = {
+static const float rank1_groups[55] LBNN_FLASH = {
     -0.5f, 0.078125f, -0.34375f, 0.0009765625f, 0.013671875f, 0.0107421875f,
     -0.5f, -0.03125f, 0.4375f,
     0.078125f, -0.453125f, 0.015625f,
@@ -27,14 +27,14 @@ static const float rank1_groups[55] = {
 };
 
 /* groups conv_point 2x5x4 -> 6x5x5 */
-static const float rank1_groups_factors[19] = {
+static const float rank1_groups_factors[19] LBNN_FLASH = {
     0.0009765625f, 0.013671875f, 0.0107421875f, 0.0078125f, 0.0048828125f, 0.001953125f, 0.0625f, 0.875f,
     0.6875f, 0.5f, 0.3125f, 0.125f, 0.0f, 0.0f, 0.0f, 0.0f,
     0.0f, 0.0f, 0.0f
 };
 
 /* conv conv 6x5x5 -> 2x5x5 */
-static const float rank1_conv[119] = {
+static const float rank1_conv[119] LBNN_FLASH = {
     -0.5f, 0.078125f, 0.0009765625f, 0.013671875f,
     -0.5f, -0.28125f,
     0.078125f, 0.296875f,
@@ -94,7 +94,7 @@ static const float rank1_conv[119] = {
 };
 
 /* conv conv 6x5x5 -> 2x5x5 */
-static const float rank1_conv_factors[63] = {
+static const float rank1_conv_factors[63] LBNN_FLASH = {
     0.0009765625f, 0.013671875f, 0.0625f, 0.875f, 0.6875f, 0.5f, 0.3125f, 0.125f,
     0.9375f, 0.75f, 0.5625f, 0.375f, 0.1875f, 1.0f, 0.8125f, 0.625f,
     0.4375f, 0.25f, 0.0625f, 0.875f, 0.6875f, 0.5f, 0.3125f, 0.125f,
@@ -106,7 +106,7 @@ static const float rank1_conv_factors[63] = {
 };
 
 /* out linear 50 -> 3 */
-static const float rank1_out[163] = {
+static const float rank1_out[163] LBNN_FLASH = {
     -0.5f, 0.078125f, -0.34375f, 0.0009765625f, 0.013671875f, 0.0107421875f,
     -0.5f, 0.40625f, 0.3125f,
     0.078125f, -0.015625f, -0.109375f,
@@ -162,7 +162,7 @@ static const float rank1_out[163] = {
 };
 
 /* out linear 50 -> 3 */
-static const float rank1_out_factors[60] = {
+static const float rank1_out_factors[60] LBNN_FLASH = {
     0.0009765625f, 0.013671875f, 0.0107421875f, 0.0625f, 0.875f, 0.6875f, 0.5f, 0.3125f,
     0.125f, 0.9375f, 0.75f, 0.5625f, 0.375f, 0.1875f, 1.0f, 0.8125f,
     0.625f, 0.4375f, 0.25f, 0.0625f, 0.875f, 0.6875f, 0.5f, 0.3125f,

@@ -11,18 +11,19 @@ static float variance[MLP_OUTPUT_LEN];
 void setup()
 {
     Serial.begin(115200);
-    Serial.println(mlp_selftest(work) == 0 ? "self-test: ok" : "self-test: FAILED");
+    Serial.println(mlp_selftest(work) == 0 ? F("self-test: ok") : F("self-test: FAILED")); // F(): text stays in flash
 }
 
 void loop()
 {
     const lbnn_status status = mlp_predict(input, mean, variance, work);
     if (status != LBNN_OK) {
-        Serial.println(lbnn_status_message(status));
+        Serial.print(F("no result, status "));
+        Serial.println(static_cast<int>(status)); // lbnn.h lists them
     }
     for (int i = 0; status == LBNN_OK && i < MLP_OUTPUT_LEN; i++) {
         Serial.print(mean[i], 6);
-        Serial.print(" variance ");
+        Serial.print(F(" variance "));
         Serial.println(variance[i], 6);
     }
     delay(1000);
