@@ -58,7 +58,7 @@ FAULTS = {
         *("lbnn_conv2d_3x3", "finite", "lbnn_conv_3x3.h", "lbnn_input_edge(kind, mean, var, from - 1, left)"),
         *("lbnn_input_edge(kind, mean + from - 1, var + from - 1, 0, left)", "pointer_value"),
     ),
-    "one output too few": ("lbnn_copy", "finite", "lbnn_pointwise.h", "i < n; i++", "i < n - 1; i++", "initialized"),
+    "one output too few": ("lbnn_copy", "finite", "lbnn_pointwise.h", "; n > 0; n--", "; n > 1; n--", "initialized"),
     "an unguarded conversion": (
         *("lbnn_variance_head", "any bits", "lbnn_math.h"),
         *("lbnn_lanes_at_least(x, -87.0f)", "x", "precondition of lbnn_exp2"),
