@@ -84,10 +84,10 @@ class Layer(nn.Module):
 
     def forward(self, *inputs: Signal) -> Signal:
         """Applies the operator, or writes the call down where a network is traced."""
-        self._count(len(inputs))
         tracer = fx_tracer(inputs)
         if tracer is not None:
             return self._fx_node(tracer, inputs)
+        self._count(len(inputs))
         for x in inputs:
             if isinstance(x, Recording):
                 return x.record_layer(self, inputs if ops.find(self.op_name()).arity != 0 else ())

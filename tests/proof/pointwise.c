@@ -69,8 +69,8 @@ void prove_lbnn_copy(void)
 {
     float in[MOST], out[MOST];
     any_means(in, MOST);
-    lbnn_copy(in, out, MOST);
-    check_means(out, MOST);
+    lbnn_copy(in, out, MOST - 1); /* words by fours, and three that are left */
+    check_means(out, MOST - 1);
     lbnn_copy(in, out, Frama_C_int_interval(1, MOST));
 }
 
