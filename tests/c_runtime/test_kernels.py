@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,7 @@ from oracles import piecewise_moments
 from places import ROOT, need
 from rooms import Room, conv_room
 from smooth_errors import true_moments
+from thorough import built_once, chosen, of_run
 from transposed import TRANSPOSED, Transposed, transposed_case
 
 SOURCE, PLAIN = ROOT / "tests/c/all_kernels.c", ROOT / "tests/c/plain_kernels.c"
@@ -79,6 +81,18 @@ BUILDS = {
     "clang-fast-math": "clang -std=c99 -O3 -march=native -ffast-math",
     "g++": "g++ -x c++ -std=c++11 -O2 -fpermissive",
 }
+TRIED = chosen(
+    BUILDS,
+    *(
+        "gcc-O3-native",
+        "gcc-Os-size",
+        "gcc-scalar",
+        "gcc-scalar-4",
+        "gcc-scalar-fast-math",
+        "gcc-sanitized",
+        "clang-O2",
+    ),
+)
 STRICT_BUILDS = {
     "gcc-O0": "gcc -std=gnu99 -O0",
     "gcc-O3-native": "gcc -std=c99 -O3 -march=native",
@@ -113,16 +127,20 @@ def _c_argument(value: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def compile_kernels(command: str, folder: Path, source: Path = SOURCE) -> Kernels:
+    name = f"{source.stem}_{sha256(command.encode()).hexdigest()[:16]}.so"
+    return Kernels(built_once(folder / name, lambda path: build_kernels(command, source, path)))
+
+
+def build_kernels(command: str, source: Path, path: Path) -> None:
     compiler, *flags = shlex.split(command)
     need(compiler)
     exported = "-DLBNN_KERNEL=" if compiler != "g++" else '-DLBNN_KERNEL=extern "C"'
-    compiled, path = (folder / f"{source.stem}{abs(hash(command))}{suffix}" for suffix in (".o", ".so"))
+    compiled = path.with_suffix(".o")
     fixed = [*WARNINGS.split(), "-fPIC", f"-I{ROOT / 'c_runtime'}", exported]
     subprocess.run([compiler, *flags, *fixed, "-c", str(source), "-o", str(compiled)], check=True)
     # Linked without -ffast-math, which would make the whole process flush denormals to zero.
     linked = [flag for flag in flags if flag.startswith("-fsanitize")]
     subprocess.run([compiler, *linked, "-shared", str(compiled), "-o", str(path), "-lm"], check=True)
-    return Kernels(path)
 
 
 @pytest.fixture(scope="session")
@@ -131,13 +149,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def kernels_folder(temporary: pytest.TempPathFactory) -> Path:
-    """One for all modules, so that none compiles again what another has."""
-    path = temporary.getbasetemp() / "kernels"
-    path.mkdir(exist_ok=True)
-    return path
+    """One for all modules and processes, so that none compiles again what another has."""
+    return of_run(temporary, "kernels")
 
 
-@pytest.fixture(params=BUILDS, scope="session")
+@pytest.fixture(params=TRIED, scope="session")
 def kernels(request: pytest.FixtureRequest, folder: Path) -> Kernels:
     return compile_kernels(BUILDS[request.param], folder)
 
@@ -1078,6 +1094,7 @@ def test_strict_builds_agree_in_every_bit(folder: Path) -> None:
     results = {
         name: _network(compile_kernels(command + " -DLBNN_STRICT", folder, PLAIN))
         for name, command in STRICT_BUILDS.items()
+        if name in chosen(STRICT_BUILDS, "gcc-O3-native", "gcc-scalar-Os", "gcc-size")
     }
     assert len(set(results.values())) == 1, {name: hash(value) for name, value in results.items()}
 
@@ -1249,7 +1266,7 @@ def test_a_smooth_activation_of_known_values_is_the_function(kernels: Kernels, f
     np.testing.assert_allclose(x[401:], true[401:], rtol=8e-6, atol=1e-36)
 
 
-@pytest.mark.parametrize("build", [build for build in BUILDS if "fast-math" not in build])
+@pytest.mark.parametrize("build", [build for build in TRIED if "fast-math" not in build])
 def test_what_is_not_finite_is_not_lost_in_a_function_that_ends_in_a_constant(build: str, folder: Path) -> None:
     kernels = compile_kernels(BUILDS[build], folder)
     mean, var = np.array([np.inf, -np.inf, np.nan, 0.0], np.float32), np.array([1.0, 0.1, 1.0, np.inf], np.float32)
@@ -1298,7 +1315,7 @@ def test_elu_of_a_certain_value_and_of_points_is_the_plain_function(
     np.testing.assert_allclose(point, OPS["elu_point"].formula(NUMPY, x.astype(float), **attrs), rtol=6e-7)
 
 
-@pytest.mark.parametrize("build", [build for build in BUILDS if "fast-math" not in build])
+@pytest.mark.parametrize("build", [build for build in TRIED if "fast-math" not in build])
 def test_what_is_not_finite_is_not_lost_below_zero(build: str, folder: Path) -> None:
     kernels = compile_kernels(BUILDS[build], folder)
     for spread in (0.0, 0.01, 9.0):
