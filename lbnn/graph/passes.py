@@ -17,6 +17,7 @@ from lbnn import ops
 from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.graph.graph import Graph, Node, Param, rebuild
+from lbnn.graph.kept import kept
 from lbnn.graph.reference import evaluate_node
 from lbnn.graph.transposed import turned_around
 
@@ -25,6 +26,7 @@ Rule = Callable[[Node, "Rewriter"], "Node | str"]
 """Gives the node to put in a node's place, or the name of the value that replaces it."""
 
 
+@kept
 def prepare(graph: Graph, input_variance: bool) -> Graph:
     """What exporters compile: the graph for an input with or without variance, simplified."""
     graph = rebuild(graph, graph.nodes, random=input_variance)

@@ -42,7 +42,7 @@ def _lower_integers(name: str, graph: Graph, dtype: DType) -> Program:
     graph = with_variances(graph)
     facts = dtype.study(graph)
     planned = plan(graph, dtype.scratch(graph, facts), needs=dtype.needs(graph, facts))
-    return replace(Emission(name, graph, planned, dtype, {}).finish(), lacks=lacking(graph, facts))
+    return replace(Emission(name, graph, planned, dtype, {}, facts).finish(), lacks=lacking(graph, facts))
 
 
 def _with_variance(graph: Graph) -> Graph:

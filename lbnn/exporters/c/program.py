@@ -159,19 +159,26 @@ class Program:
 class Emission:
     """A program in the making: emitters ask it for pointers and note the constants that their calls refer to.
 
-    `small` are the layers to be computed by lbnn_conv2d_small, and their shapes; `bases` what C calls memory that is no
-    constant of the model.
+    `small` are the layers to be computed by lbnn_conv2d_small, and their shapes; `facts` what an integer arithmetic
+    found out about the graph; `bases` what C calls memory that is no constant of the model.
     """
 
     geometry_suffix = "_shape"
     bases: Mapping[str, str] = {WORK: WORK, INPUT: INPUT, f"{INPUT}_variance": f"{INPUT}_variance"}
 
-    def __init__(self, name: str, graph: Graph, plan: Plan, dtype: DType, small: Mapping[str, SmallConvShape]) -> None:
-        self.name, self.graph, self.plan, self.dtype, self.small = name, graph, plan, dtype, small
+    def __init__(
+        self,
+        name: str,
+        graph: Graph,
+        plan: Plan,
+        dtype: DType,
+        small: Mapping[str, SmallConvShape],
+        facts: Any = None,
+    ) -> None:
+        self.name, self.graph, self.plan, self.dtype, self.small, self.facts = name, graph, plan, dtype, small, facts
         self.layers = names.identifiers((node.name for node in graph.nodes), "layer", TAKEN)
         self.weights: list[Weights] = []
         self.geometries: list[Geometry] = []
-        self.facts = dtype.study(graph)
         self.headers = [dtype.base_header, *([] if graph.head is None else [HEAD_HEADER])]
 
     def finish(self) -> Program:

@@ -9,6 +9,7 @@ import numpy as np
 
 from lbnn import ops
 from lbnn.graph.graph import INPUT, Graph, Node, rebuild
+from lbnn.graph.kept import kept
 from lbnn.ops import Shape
 
 TAKE_INPUT = {
@@ -21,6 +22,7 @@ TAKE_KNOWN = {*TAKE_INPUT, "lift"}
 """What reads values without variances."""
 
 
+@kept
 def with_variances(graph: Graph) -> Graph:
     """The graph where each node reads what its kernel takes; the same graph if all do."""
     while (node := next((node for node in graph.nodes if _misses(node, graph)), None)) is not None:

@@ -37,8 +37,9 @@ from lbnn.graph.ints.quantise import (
     quantise_linear,
 )
 from lbnn.graph.ints.quantise_conv import ConvInts, quantise_conv, windows_last
-from lbnn.graph.ints.typical import Typical, typical_inputs, typical_values
+from lbnn.graph.ints.typical import Typical, typical_values, typical_vector
 from lbnn.graph.ints.typical_maps import typical_windows
+from lbnn.graph.kept import kept
 
 OPERATORS = (
     *("linear", "leaky_relu", "affine", "add", "concat", "flatten", "variance_head"),
@@ -92,17 +93,16 @@ def study(graph: Graph, mean_bits: int) -> Study:
     """The facts, or an error that says what integers can't compute."""
     for node in graph.nodes:
         check_node_is_known(node, graph)
-    orders, values = find_orders(graph), typical_values(graph)
-    usual, units = typical_inputs(graph, values), output_units(graph)
+    orders, usual, units = find_orders(graph), usual_inputs(graph), output_units(graph)
     free = has_free_variances(graph)
     linear = {
         node.name: _in_order(
-            _linear(in_units(node, graph, units), mean_bits, usual.get(node.name), free), orders[node.inputs[0]]
+            _linear(in_units(node, graph, units), mean_bits, usual[node.name][0], free), orders[node.inputs[0]]
         )
         for node in graph.nodes
         if ops.find(node.op).general == "linear" and not is_layer(node, graph)
     }
-    conv = {node.name: _conv(node, graph, mean_bits, values) for node in graph.nodes if is_layer(node, graph)}
+    conv = {node.name: _conv(node, graph, mean_bits, usual[node.name]) for node in graph.nodes if is_layer(node, graph)}
     source, maps = _sources(graph), find_maps(graph)
     check_result(graph, orders, maps)
     rows = {
@@ -112,6 +112,20 @@ def study(graph: Graph, mean_bits: int) -> Study:
     }
     bits = _bits(graph, {**linear, **{name: each.layer for name, each in conv.items()}})
     return Study(linear, rows, _wide(graph, maps), bits, units, source, conv, find_chains(graph), orders, maps)
+
+
+@kept
+def usual_inputs(graph: Graph) -> dict[str, tuple[Typical | None, ...]]:
+    """What the inputs of each layer usually are, of each of its groups."""
+    values = typical_values(graph)
+    linear = [node for node in graph.nodes if ops.find(node.op).general == "linear" and not is_layer(node, graph)]
+    windows = {node.name: _windows(node, graph, values) for node in graph.nodes if is_layer(node, graph)}
+    return {**{node.name: (typical_vector(values[node.inputs[0]]),) for node in linear}, **windows}
+
+
+def _windows(node: Node, graph: Graph, values: Mapping[str, Any]) -> tuple[Typical | None, ...]:
+    last, source = ops.find(node.op).general == "linear", values[source_of(graph, node.inputs[0])]
+    return typical_windows(source, layer_window(node, graph), node.attrs.get("groups", 1), last)
 
 
 def output_units(graph: Graph) -> Whole:
@@ -201,11 +215,9 @@ def _in_order(layer: LinearInts, order: Whole | None) -> LinearInts:
     return replace(layer, weight=layer.weight[:, order], columns=columns, free=free)
 
 
-def _conv(node: Node, graph: Graph, mean_bits: int, values: Mapping[str, Any]) -> ConvInts:
+def _conv(node: Node, graph: Graph, mean_bits: int, usual: tuple[Typical | None, ...]) -> ConvInts:
     weight, bias = cast(Any, node.params["weight"]), cast(Any, node.params["bias"])
     groups, window = node.attrs.get("groups", 1), layer_window(node, graph)
-    last = ops.find(node.op).general == "linear"
-    usual = typical_windows(values[source_of(graph, node.inputs[0])], window, groups, last)
     spread = Moments(windows_last(weight.mean), windows_last(weight.var))
     try:
         return quantise_conv(spread, bias, mean_bits, window, groups, usual)

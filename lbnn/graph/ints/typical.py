@@ -45,14 +45,6 @@ def typical_values(graph: Graph) -> dict[str, Any]:
         return evaluate(graph, draws, np.zeros_like(draws) if graph.input.random else None)
 
 
-def typical_inputs(graph: Graph, values: dict[str, Any]) -> dict[str, Typical]:
-    """Of every linear layer that takes one vector."""
-    linear = [node for node in graph.nodes if ops.find(node.op).general == "linear"]
-    vectors = [node for node in linear if prod(graph.values[node.name].shape[:-1]) == 1]
-    found = {node.name: _typical(values[node.inputs[0]]) for node in vectors}
-    return {name: each for name, each in found.items() if np.isfinite(each.covariance).all()}
-
-
 def _usual(graph: Graph) -> tuple[Any, Any]:
     """Centre and spread of the input: those that an affine map of it takes to 0 and 1."""
     for node in graph.nodes:
@@ -62,10 +54,12 @@ def _usual(graph: Graph) -> tuple[Any, Any]:
     return 0.0, 1.0
 
 
-def _typical(value: Any) -> Typical:
+def typical_vector(value: Any) -> Typical | None:
+    """Of a linear layer that takes one vector; nothing where it is beyond float64."""
     mean = value.mean if isinstance(value, Moments) else value
     rows = np.asarray(mean).reshape(len(mean), -1)
-    return typical_of(rows, value.var.reshape(len(rows), -1) if isinstance(value, Moments) else np.zeros_like(rows))
+    found = typical_of(rows, value.var.reshape(rows.shape) if isinstance(value, Moments) else np.zeros_like(rows))
+    return found if np.isfinite(found.covariance).all() else None
 
 
 def typical_of(rows: Array, var: Array) -> Typical:
