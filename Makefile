@@ -113,6 +113,9 @@ large: .venv/installed ## train on 10,000,000 rows that stay on the disk, and me
 test: .venv/installed lint ## run the whole test suite; TESTS=tests/base for a part
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(TESTS)
 
+thorough: .venv/installed ## the same with every build, core, model and number of inputs, where make test tries a part: over an hour
+	LBNN_THOROUGH=1 $(BIN)/pytest -n $(JOBS) --dist worksteal $(TESTS)
+
 elsewhere: .venv/installed ## make test in a fresh clone in a folder with a space, as another user, with other settings, offline
 	$(BIN)/python tools/check/elsewhere.py --jobs $(JOBS) --tests "$(TESTS)"
 
@@ -161,4 +164,4 @@ lint: .venv/installed ## check style, types, and that imports point one way
 clean: ## remove what the targets made, except .venv
 	rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help docs runtimes consumers others paper paper-choices fashion tiny demo bench forms bench-train uci variances large numbers test elsewhere mutants extremes stack random fuzz-files audit matrix integers fuzz prove analyze recipes lint clean
+.PHONY: help thorough docs runtimes consumers others paper paper-choices fashion tiny demo bench forms bench-train uci variances large numbers test elsewhere mutants extremes stack random fuzz-files audit matrix integers fuzz prove analyze recipes lint clean

@@ -12,6 +12,7 @@ from lbnn.graph.reference import predict
 from lbnn.measure.subject import ordinary_inputs
 from lbnn.model.file import read_model
 from places import need
+from thorough import chosen
 from tiny_models import TINY
 
 DEVICE, FUSED, SCALAR = "mps3-an547", ("-std=gnu99",), ("-std=gnu99", "-mcpu=cortex-m55+nomve")
@@ -25,7 +26,7 @@ def run_on_m55(net, inputs, flags):
     return run_model(DEVICE, net, inputs, flags=flags)
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", chosen(BENCHMARKS, "m1", "m2", "m3", "m4", "kws", "digits"))
 def test_no_benchmark_model_takes_more_instructions_than_scalar_code(name, tmp_path):
     group = BENCHMARKS[name]
     model = read_model(build(name, group), group[name][1])

@@ -11,6 +11,7 @@ from every_layer import every_layer, flat, kinds, network_of
 from lbnn import LbnnError, Moments
 from lbnn import nn as bnn
 from places import need
+from thorough import chosen
 
 EVERY = every_layer()
 
@@ -29,10 +30,11 @@ def test_compile_takes_it_whole(name):
     agree(torch.compile(network, fullgraph=True, backend="eager")(x), network(x))
 
 
-def test_the_default_backend_compiles_a_classifier():
-    """It writes C++: half a minute for these three layers."""
+@pytest.mark.parametrize("kind", chosen(("fast", "exact"), "fast"))
+def test_the_default_backend_compiles_a_classifier(kind):
+    """It writes C++: half a minute for the three layers of the exact one."""
     need("g++")
-    network, x = nn.Sequential(bnn.Linear(4, 3, sigma=0.3), bnn.ReLU(), bnn.SoftmaxHead()).eval(), torch.randn(5, 4)
+    network, x = nn.Sequential(bnn.Linear(4, 3, sigma=0.3), bnn.ReLU(), bnn.SoftmaxHead(kind)).eval(), torch.randn(5, 4)
     torch._dynamo.reset()
     with torch.no_grad():
         agree(torch.compile(network, fullgraph=True)(x), network(x))

@@ -16,6 +16,7 @@ import fuzz
 from fuzz import CORPUS, HARNESS, MODELS, RUNTIME, Result
 from lbnn.exporters.c.footprint import KERNELS
 from places import need
+from thorough import chosen
 
 INTEGER_TARGETS = (
     *("lbnn_int8_linear", "lbnn_int16_linear", "lbnn_int_shared", "lbnn_int_moments", "lbnn_int_narrow"),
@@ -95,7 +96,7 @@ def test_the_kept_corpus_is_small_and_serves_every_target() -> None:
     assert sum(path.stat().st_size for paths in files.values() for path in paths) < MOST_BYTES
 
 
-@pytest.mark.parametrize("variant", SHORT)
+@pytest.mark.parametrize("variant", chosen(SHORT, "lanes"))
 def test_the_corpus_and_a_seeded_round_find_nothing(variant: str, tmp_path: Path) -> None:
     need("clang")
     program = fuzz.build(variant, fuzz.export_models(tmp_path / "models"), tmp_path / variant, LEVEL)
