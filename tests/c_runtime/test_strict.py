@@ -604,7 +604,7 @@ def test_gcc_that_would_fuse_is_refused_and_told_how_to_go_on(language: str, tmp
 
 def compile_headers(compiler: str, flags: str, folder: Path) -> None:
     need(compiler)
-    given = ("-DLBNN_STRICT", "-DLBNN_KERNEL=", *flags.split())
+    given = ("-O0", "-DLBNN_STRICT", "-DLBNN_KERNEL=", *flags.split())
     TOOLCHAINS[compiler].compile_shared([SOURCE], folder / "headers.so", given, [ROOT / "c_runtime"])
 
 

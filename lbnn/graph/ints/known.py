@@ -9,6 +9,7 @@ import numpy as np
 
 from lbnn import ops
 from lbnn.graph.graph import INPUT, Graph, Node, rebuild
+from lbnn.graph.ints.balance import balanced
 from lbnn.graph.kept import kept
 from lbnn.ops import Shape
 
@@ -25,6 +26,7 @@ TAKE_KNOWN = {*TAKE_INPUT, "lift"}
 @kept
 def with_variances(graph: Graph) -> Graph:
     """The graph where each node reads what its kernel takes; the same graph if all do."""
+    graph = balanced(graph)
     while (node := next((node for node in graph.nodes if _misses(node, graph)), None)) is not None:
         graph = _packed(graph, node) if _reads_input(node, graph) else _lifted(graph, node)
     return graph
