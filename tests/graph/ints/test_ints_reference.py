@@ -152,6 +152,17 @@ def test_outputs_of_different_units_keep_their_digits():
             "layer '1': op 'elu' has no integer kernel; export with --dtype float32, or use ReLU or LeakyReLU in its",
         ),
         (bnn.Sequential(bnn.Linear(3, 2), bnn.Tanh()), (3,), r"layer '1': op 'smooth' \(tanh\) has .* ReLU or Leaky"),
+        *(
+            (bnn.Sequential(bnn.Linear(3, 2), layer), (3,), rf"layer '1': op 'piecewise' \({name}\) has no integer")
+            for layer, name in (
+                (bnn.ReLU6(), "ReLU6"),
+                (bnn.Hardtanh(), "Hardtanh or Clamp"),
+                (bnn.Clamp(-0.5, 2.0), "Hardtanh or Clamp"),
+                (bnn.Clamp(max=2.0), "Clamp"),
+                (bnn.Hardsigmoid(), "Hardsigmoid"),
+                (bnn.PReLU(1.5), "PReLU"),
+            )
+        ),
         (
             bnn.Sequential(bnn.ConvTranspose2d(1, 1, 2, stride=2), bnn.Flatten()),
             (1, 3, 3),
