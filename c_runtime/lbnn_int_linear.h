@@ -19,7 +19,6 @@
 
 #if defined(__ARM_FEATURE_SIMD32) && (defined(__GNUC__) || defined(__clang__)) && !defined(LBNN_NO_SIMD)
 #if defined(__ARM_FEATURE_MVE)
-#include <arm_mve.h>
 #define LBNN_INT_HELIUM 1
 #endif
 #include <arm_acle.h>
@@ -162,7 +161,12 @@ LBNN_KERNEL LBNN_FAST void lbnn_int_no_spread(lbnn_int_spread *spread)
     *spread = none;
 }
 
-#if defined(LBNN_INT_THUMB)
+#if defined(LBNN_INT_HELIUM)
+/* A loop over words, four at a time, and of the last four those that there are: loads, products and sums of the others are
+ * left out. Bytes and halfwords that stand beside words are loaded as such, since they need not lie at a word. */
+#define LBNN_INT_WORDS "dlstp.32 lr, %[words]\n1:\n\t"
+#define LBNN_INT_TAKEN "lr", "q0", "q1", "q2", "memory"
+#elif defined(LBNN_INT_THUMB)
 #define LBNN_INT_FACTOR                                                                            \
     "ldrsh %[e], [%[x]], #2\n\t"                                                                   \
     "ldrh %[b], [%[beta]], #2\n\t"                                                                 \
@@ -174,10 +178,19 @@ LBNN_KERNEL LBNN_FAST void lbnn_int_no_spread(lbnn_int_spread *spread)
 /* sum(((x beta + 2^15) >> 16)^2), two inputs a word. */
 LBNN_KERNEL LBNN_FAST int32_t lbnn_int_factored(const int32_t *x, const uint16_t *beta, int words)
 {
-    int32_t sum = 0, half = 32768;
+    int32_t sum = 0;
+#if defined(LBNN_INT_HELIUM)
+    __asm__(LBNN_INT_WORDS "vldrw.32 q0, [%[x]], #16\n\t"
+            "vldrh.16 q1, [%[beta]], #16\n\t"
+            "vrmulh.s16 q0, q0, q1\n\t"
+            "vmladava.s16 %[sum], q0, q0\n\t"
+            "letp lr, 1b"
+            : [x] "+r"(x), [beta] "+r"(beta), [sum] "+Te"(sum)
+            : [words] "r"(words)
+            : LBNN_INT_TAKEN);
+#elif defined(LBNN_INT_DSP)
+    int32_t b, e, t, half = 32768;
     const int32_t *const end = x + words;
-#if defined(LBNN_INT_DSP)
-    int32_t b, e, t;
     do {
         __asm__("ldr %[e], [%[x]], #4\n\t"
                 "ldr %[b], [%[beta]], #4\n\t"
@@ -190,7 +203,8 @@ LBNN_KERNEL LBNN_FAST int32_t lbnn_int_factored(const int32_t *x, const uint16_t
                 : "memory");
     } while (x < end);
 #elif defined(LBNN_INT_THUMB)
-    int32_t b, e;
+    int32_t b, e, half = 32768;
+    const int32_t *const end = x + words;
     do {
         __asm__(LBNN_INT_FACTOR LBNN_INT_FACTOR
                 : [x] "+r"(x), [beta] "+r"(beta), [sum] "+r"(sum), [e] "=&r"(e), [b] "=&r"(b)
@@ -198,6 +212,8 @@ LBNN_KERNEL LBNN_FAST int32_t lbnn_int_factored(const int32_t *x, const uint16_t
                 : "memory");
     } while (x < end);
 #else
+    int32_t half = 32768;
+    const int32_t *const end = x + words;
     LBNN_HOLD(half);
     do {
         const int32_t first = (lbnn_int_lower(x) * beta[0] + half) >> 16;
@@ -321,7 +337,27 @@ LBNN_INLINE int lbnn_int_start_of(int n, int whole)
 #define LBNN_INT_FREE LBNN_INT_FREE_INPUT LBNN_INT_FREE_INPUT "# %[y]"
 #endif
 
-#if defined(LBNN_INT_FREE)
+#if defined(LBNN_INT_HELIUM)
+/* (u p + 128) >> 8 is the upper half of (u 2^8) p, to nearest. */
+LBNN_INLINE void lbnn_int_free_pair(const uint8_t *u, const int32_t *p, int words, int32_t *sums)
+{
+    int32_t even = 1, odd = 1;
+    __asm__(LBNN_INT_WORDS "vldrb.8 q0, [%[u]], #16\n\t"
+            "vldrw.32 q1, [%[p]], #16\n\t"
+            "vshl.i16 q2, q0, #8\n\t"
+            "vbic.i16 q0, #255\n\t"
+            "vrmulh.u16 q2, q2, q1\n\t"
+            "vrmulh.u16 q0, q0, q1\n\t"
+            "vmladava.s16 %[even], q2, q2\n\t"
+            "vmladava.s16 %[odd], q0, q0\n\t"
+            "letp lr, 1b"
+            : [u] "+r"(u), [p] "+r"(p), [even] "+Te"(even), [odd] "+Te"(odd)
+            : [words] "r"(words)
+            : LBNN_INT_TAKEN);
+    sums[0] = even;
+    sums[1] = odd;
+}
+#elif defined(LBNN_INT_FREE)
 LBNN_INLINE void lbnn_int_free_pair(const uint8_t *u, const int32_t *p, int words, int32_t *sums)
 {
     int32_t even = 1, odd = 1, e, t, x, y;
@@ -562,6 +598,22 @@ LBNN_KERNEL LBNN_SMALL int32_t lbnn_int8_row(const int8_t *w, int step, const in
 /* The same of a pair of rows, of which four weights stand in a word. */
 #if defined(LBNN_INT_HELIUM)
 /* (s w) >> 8 is the upper half of s (w 2^8). */
+#define LBNN_INT_MEANS                                                                             \
+    "vldrb.8 q0, [%[w]], #16\n\t"                                                                  \
+    "vldrw.32 q1, [%[mean]], #16\n\t"                                                              \
+    "vmovlb.s8 q2, q0\n\t"                                                                         \
+    "vmovlt.s8 q0, q0\n\t"                                                                         \
+    "vmladava.s16 %[even], q2, q1\n\t"                                                             \
+    "vmladava.s16 %[odd], q0, q1\n\t"
+#define LBNN_INT_SPREADS                                                                           \
+    "vldrw.32 q1, [%[sigma]], #16\n\t"                                                             \
+    "vshl.i16 q2, q2, #8\n\t"                                                                      \
+    "vshl.i16 q0, q0, #8\n\t"                                                                      \
+    "vmulh.s16 q2, q1, q2\n\t"                                                                     \
+    "vmulh.s16 q0, q1, q0\n\t"                                                                     \
+    "vmladava.s16 %[even_spread], q2, q2\n\t"                                                      \
+    "vmladava.s16 %[odd_spread], q0, q0\n\t"
+
 LBNN_INLINE void lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int32_t *sigma, int words,
                                 int32_t *out, int32_t *var)
 {
@@ -569,25 +621,16 @@ LBNN_INLINE void lbnn_int8_pair(const int8_t *w, const int32_t *mean, const int3
     if (sigma) {
         even_spread = 1;
         odd_spread = 1;
-        for (int left = words; left > 0; left -= 4, w += 16, mean += 4, sigma += 4) {
-            const mve_pred16_t some = vctp32q(LBNN_AS(uint32_t, left));
-            const int8x16_t both = vldrbq_z_s8(w, vctp8q(LBNN_AS(uint32_t, 4 * left)));
-            const int16x8_t x = vmovlbq_s8(both), y = vmovltq_s8(both);
-            const int16x8_t e = vreinterpretq_s16_s32(vldrwq_z_s32(mean, some));
-            const int16x8_t s = vreinterpretq_s16_s32(vldrwq_z_s32(sigma, some));
-            const int16x8_t t = vmulhq_s16(s, vshlq_n_s16(x, 8)), u = vmulhq_s16(s, vshlq_n_s16(y, 8));
-            even = vmladavaq_s16(even, x, e);
-            odd = vmladavaq_s16(odd, y, e);
-            even_spread = vmladavaq_s16(even_spread, t, t);
-            odd_spread = vmladavaq_s16(odd_spread, u, u);
-        }
+        __asm__(LBNN_INT_WORDS LBNN_INT_MEANS LBNN_INT_SPREADS "letp lr, 1b"
+                : [w] "+r"(w), [mean] "+r"(mean), [sigma] "+r"(sigma), [even] "+Te"(even), [odd] "+Te"(odd),
+                  [even_spread] "+Te"(even_spread), [odd_spread] "+Te"(odd_spread)
+                : [words] "r"(words)
+                : LBNN_INT_TAKEN);
     } else {
-        for (int left = words; left > 0; left -= 4, w += 16, mean += 4) {
-            const int8x16_t both = vldrbq_z_s8(w, vctp8q(LBNN_AS(uint32_t, 4 * left)));
-            const int16x8_t e = vreinterpretq_s16_s32(vldrwq_z_s32(mean, vctp32q(LBNN_AS(uint32_t, left))));
-            even = vmladavaq_s16(even, vmovlbq_s8(both), e);
-            odd = vmladavaq_s16(odd, vmovltq_s8(both), e);
-        }
+        __asm__(LBNN_INT_WORDS LBNN_INT_MEANS "letp lr, 1b"
+                : [w] "+r"(w), [mean] "+r"(mean), [even] "+Te"(even), [odd] "+Te"(odd)
+                : [words] "r"(words)
+                : LBNN_INT_TAKEN);
     }
     out[0] = even;
     out[1] = odd;
@@ -809,6 +852,37 @@ LBNN_KERNEL LBNN_INT_ROWS void lbnn_int8_linear(const lbnn_int_layer *layer, con
 /* ---- means of 12 bits ---------------------------------------------------------------------------- */
 
 /* sum(e w) and, where the input has sigmas, 1 + sum(((s w) >> 12)^2) of a row. */
+#if defined(LBNN_INT_HELIUM)
+/* (s w) >> 12 is the upper half of s (w 2^4). */
+#define LBNN_INT_MEANS16                                                                           \
+    "vldrh.16 q0, [%[w]], #16\n\t"                                                                 \
+    "vldrw.32 q1, [%[mean]], #16\n\t"                                                              \
+    "vmladava.s16 %[sum], q0, q1\n\t"
+#define LBNN_INT_SPREADS16                                                                         \
+    "vldrw.32 q1, [%[sigma]], #16\n\t"                                                             \
+    "vshl.i16 q0, q0, #4\n\t"                                                                      \
+    "vmulh.s16 q0, q1, q0\n\t"                                                                     \
+    "vmladava.s16 %[spread], q0, q0\n\t"
+
+LBNN_INLINE int32_t lbnn_int16_row(const int16_t *w, const int32_t *mean, const int32_t *sigma, int words, int32_t *out)
+{
+    int32_t sum = 0, spread = 0;
+    if (sigma) {
+        spread = 1;
+        __asm__(LBNN_INT_WORDS LBNN_INT_MEANS16 LBNN_INT_SPREADS16 "letp lr, 1b"
+                : [w] "+r"(w), [mean] "+r"(mean), [sigma] "+r"(sigma), [sum] "+Te"(sum), [spread] "+Te"(spread)
+                : [words] "r"(words)
+                : LBNN_INT_TAKEN);
+    } else {
+        __asm__(LBNN_INT_WORDS LBNN_INT_MEANS16 "letp lr, 1b"
+                : [w] "+r"(w), [mean] "+r"(mean), [sum] "+Te"(sum)
+                : [words] "r"(words)
+                : LBNN_INT_TAKEN);
+    }
+    *out = sum;
+    return spread;
+}
+#else
 LBNN_INLINE int32_t lbnn_int16_row(const int16_t *w, const int32_t *mean, const int32_t *sigma, int words, int32_t *out)
 {
     int32_t sum = 0, spread = sigma ? 1 : 0;
@@ -823,6 +897,7 @@ LBNN_INLINE int32_t lbnn_int16_row(const int16_t *w, const int32_t *mean, const 
     *out = sum;
     return spread;
 }
+#endif
 
 /* The same as lbnn_int8_sums. */
 LBNN_KERNEL LBNN_FAST void lbnn_int16_sums(const int16_t *w, int rows, int whole, int first, const int32_t *mean,

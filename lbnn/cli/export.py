@@ -55,6 +55,8 @@ def export_command(model: Path, target: str, out: Path | None, name: str | None,
     given = {key: value for key, value in options.items() if value not in (None, False)}
     print(export(model, target, out, name=name, force=force, command=command_line(), **given))
     if target == "c" and given.get("dtype", "float32") != "float32":
+        if given.get("package") == "arduino":
+            print("warning: integers need an int of 32 bits, which AVR boards have not: Uno, Mega", file=sys.stderr)
         _warn_of_loss(model, given["dtype"])
 
 

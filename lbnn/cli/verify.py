@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from lbnn.base.errors import LbnnError
 from lbnn.cli.command import AS_JSON, DTYPE, MODEL, command, print_json, split_names
 from lbnn.exporters.options import WEIGHT_FORMS, COptions
 
@@ -48,6 +49,8 @@ def verify_command(
     from lbnn.model.file import read_model
 
     if dtype != "float32":
+        if tolerance is not None:
+            raise LbnnError(f"--dtype {dtype} is held to every bit of the integer reference; leave out --tolerance")
         options = COptions(dtype=dtype, input_variance=input_variance, weights=weights)
         return _verify_integers(model, backends, samples, seed, options, as_json)
     names, lacking = choose_backends(split_names(backends), "verify")

@@ -45,10 +45,15 @@ def check_choices(chosen: Any) -> None:
 
 def make_options(kind: type[Any], target: str, given: dict[str, Any]) -> Any:
     """Options from keywords; one that the target does not take is refused."""
-    known = {*options_of(kind), "command"}
-    if unknown := sorted(set(given) - known):
-        raise LbnnError(f"--target {target} takes no {', '.join(unknown)}; it takes {', '.join(sorted(known))}")
+    known = options_of(kind)
+    if unknown := sorted(set(given) - {*known, "command"}):
+        raise LbnnError(f"--target {target} takes no {_flags(unknown)}; it takes {_flags(sorted(known))}")
     return kind(**given)
+
+
+def _flags(names: Sequence[str]) -> str:
+    """Options as they are typed."""
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
 
 
 @dataclass(frozen=True)
@@ -79,8 +84,17 @@ class COptions:
             raise LbnnError("--package npm takes whole inputs; leave out --stream")
         if self.binary and (self.single_file or self.package):
             raise LbnnError("binary weights are a file of their own; leave out --single-file and --package")
-        if self.board and (self.single_file or self.package or self.binary):
-            raise LbnnError("firmware for a board is built from the plain folder; choose --board alone")
+        if self.board and (other := self._other_form()):
+            raise LbnnError(f"firmware for a board is built from the plain folder; with --board leave out {other}")
+
+    def _other_form(self) -> str:
+        """The option that asks for something else than a plain folder."""
+        forms = {
+            "--single-file": self.single_file,
+            f"--package {self.package}": self.package,
+            f"--weights {self.weights}": self.binary,
+        }
+        return next((option for option, asked in forms.items() if asked), "")
 
     @property
     def half(self) -> bool:
@@ -103,4 +117,9 @@ class OnnxOptions:
     command: str = ""
 
     def __post_init__(self) -> None:
+        if self.dtype in DTYPES[1:]:
+            raise LbnnError(
+                f"--dtype {self.dtype} is for --target c; export ONNX in float32 and keep it so: generic int8 tools "
+                "destroy the variances (docs/onnx.md)"
+            )
         check_choices(self)

@@ -234,6 +234,10 @@ class GraphBuilder:
         self._numbers[stem] = number
         return candidate
 
+    def is_random(self, name: str) -> bool:
+        """Whether there is such a value and it has a variance."""
+        return name in self.values and self.values[name].random
+
     def _form(self, op: Op, attrs: dict[str, Any], names: list[str]) -> tuple[Op, dict[str, Any], list[str]]:
         random = [self.values[name].random for name in names if name in self.values]
         if op.point_inputs or random == op.takes_random(len(names)):
@@ -254,13 +258,15 @@ class GraphBuilder:
 def rebuild(graph: Graph, nodes: Iterable[Node], output: str | None = None, random: bool | None = None) -> Graph:
     """A graph of other nodes or with another kind of input, checked, each operator in the form its inputs ask for.
 
-    A value that was lifted to meet a random one stays known where, the input now being known, nothing random meets it.
+    A value that was lifted to meet a random one stays known where, the input now being known, nothing random meets it;
+    one that is random by now needs no lift.
     """
     builder = GraphBuilder(graph.name, graph.input.shape, graph.input.random if random is None else random)
+    known_now = graph.input.random and not builder.input.random
     unlifted: dict[str, str] = {}
     for node in nodes:
         inputs = [unlifted.get(name, name) for name in node.inputs]
-        if node.op == "lift" and graph.input.random and not builder.input.random:
+        if node.op == "lift" and (known_now or builder.is_random(inputs[0])):
             unlifted[node.name] = inputs[0]
         else:
             builder.add(node.name, node.op, inputs, node.attrs, node.params)

@@ -12,6 +12,7 @@ import numpy as np
 from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.base.terminal import kilobytes, print_table, progress
+from lbnn.device.avr import AVR_BOARDS
 from lbnn.device.compilers import CompileError
 from lbnn.device.devices import DEVICES
 from lbnn.device.runs import OutOfMemory
@@ -112,8 +113,10 @@ def verify_integers(
                 rows.append(_judge(name, runner, model, samples, expected))
             except (CompileError, OutOfMemory) as error:
                 reason = too_small(error) if isinstance(error, CompileError) else str(error)
-                if left_out is None or not reason:
+                if not reason:
                     raise
+                if left_out is None:
+                    raise LbnnError(f"{model.name} does not fit {name}: {reason}; choose another backend") from error
                 left_out[name] = reason
     return rows
 
@@ -134,8 +137,10 @@ def _bits_differ(a: Any, b: Any) -> Any:
 def integer_backends(asked: Sequence[str] | None) -> tuple[list[str], dict[str, str]]:
     """The devices to run, and those left out with what they need; torch and ONNX have no integers."""
     if asked:
-        if unknown := [name for name in asked if name not in DEVICES]:
-            raise LbnnError(f"backend {unknown[0]!r} has no integers; choose from {', '.join(DEVICES)}")
+        known = [name for name in DEVICES if name not in AVR_BOARDS]
+        if unknown := [name for name in asked if name not in known]:
+            why = ", which need an int of 32 bits" if unknown[0] in AVR_BOARDS else ""
+            raise LbnnError(f"backend {unknown[0]!r} has no integers{why}; choose from {', '.join(known)}")
         return list(asked), {}
     names = [name for name in default_backends("verify") if name in DEVICES]
     lacking = {name: lack for name in names if (lack := DEVICES[name].missing())}

@@ -37,6 +37,16 @@ def test_no_benchmark_model_takes_more_instructions_than_scalar_code(name, tmp_p
     assert np.all(np.abs(helium.mean - scalar.mean) <= 1e-5 * np.sqrt(scalar.variance))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("name", ["m1", "m2", "m3", "m4"])
+def test_no_benchmark_model_in_integers_takes_more_instructions_than_scalar_code(name, dtype, tmp_path):
+    model = read_model(build(name), MODELS[name][1])
+    net, inputs = generated(model, tmp_path / "c", name="net", dtype=dtype), ordinary_inputs(model)[:1].reshape(1, -1)
+    helium, scalar = (run_on_m55(net, inputs, flags) for flags in (FUSED, SCALAR))
+    assert helium.instructions <= scalar.instructions
+    assert np.array_equal(helium.mean, scalar.mean) and np.array_equal(helium.variance, scalar.variance)
+
+
 def conv(*arguments, **keywords):
     return [bnn.Conv2d(*arguments, **keywords), bnn.LeakyReLU(0.1)]
 

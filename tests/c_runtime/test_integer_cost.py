@@ -64,11 +64,11 @@ def cost(tmp_path_factory):
         ("rank1", M0, 105_000),
         ("rank1", M3, 53_300),
         ("rank1", M4, 44_600),
-        ("rank1", M55, 33_500),
+        ("rank1", M55, 26_800),
         ("full", M0, 175_000),
         ("full", M3, 89_200),
         ("full", M4, 76_000),
-        ("full", M55, 64_300),
+        ("full", M55, 40_600),
     ],
 )
 def test_mean_and_variance_take_no_more_instructions_than(cost, form, device, most):
@@ -81,11 +81,11 @@ def test_mean_and_variance_take_no_more_instructions_than(cost, form, device, mo
         ("rank1", M0, 2_330),
         ("rank1", M3, 2_260),
         ("rank1", M4, 2_220),
-        ("rank1", M55, 2_470),
+        ("rank1", M55, 2_200),
         ("full", M0, 2.5 * KB),
         ("full", M3, 2.5 * KB),
         ("full", M4, 2.5 * KB),
-        ("full", M55, 2_860),
+        ("full", M55, 2_560),
     ],
 )
 def test_code_takes_no_more_bytes_than(cost, form, device, most):

@@ -141,3 +141,33 @@ def test_export_warns_where_eight_bits_are_too_few_and_names_sixteen(tmp_path):
 def test_streams_of_integers_are_refused_in_a_line(tmp_path, small):
     words = ("export", small, "--target", "c", "--dtype", "int8", "--stream")
     run(tmp_path, *words).refused("streams are computed in float32; with --dtype int8 leave out --stream")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("export", "--target", "onnx", "--dtype", "int8"), "--dtype int8 is for --target c; export ONNX in float32"),
+        (
+            ("export", "--target", "onnx", "--package", "arduino"),
+            "--target onnx takes no --package; it takes --dtype, --input-variance, --opset",
+        ),
+        (("export", "--target", "c", "--board", "microbit", "--weights", "binary"), "leave out --weights binary"),
+        (("export", "--target", "c", "--board", "microbit", "--package", "zephyr"), "leave out --package zephyr"),
+        (("export", "--target", "c", "--board", "microbit", "--single-file"), "leave out --single-file"),
+        (("verify", "--dtype", "int8", "--tolerance", "0.1"), "leave out --tolerance"),
+        (("verify", "--dtype", "int8", "--backends", "uno"), "backend 'uno' has no integers, which need an int of 32"),
+        (("verify", "--dtype", "int8", "--backends", "onnx"), "backend 'onnx' has no integers; choose from c, "),
+    ],
+)
+def test_what_integers_can_not_do_is_one_line_that_names_the_option(small, tmp_path, words, says):
+    done = run(tmp_path, words[0], small, *words[1:])
+    assert done.status == 2 and done.stderr.count("\n") == 1 and says in done.stderr
+    assert "mega2560" not in done.stderr and "/tmp" not in done.stderr and not list(tmp_path.iterdir())
+
+
+def test_an_arduino_library_in_integers_says_that_it_is_not_for_avr(small, tmp_path):
+    done = run(tmp_path, "export", small, "--target", "c", "--dtype", "int8", "--package", "arduino", "-o", "made")
+    assert done.status == 0 and "32 bits, which AVR boards have not" in done.stderr
+    properties = (tmp_path / "made" / "library.properties").read_text().splitlines()
+    assert properties[5].startswith("paragraph=") and properties[5].endswith("not for AVR.")
+    assert properties[6].startswith("category=")

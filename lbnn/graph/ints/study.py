@@ -40,6 +40,7 @@ from lbnn.graph.ints.quantise_conv import ConvInts, quantise_conv, windows_last
 from lbnn.graph.ints.typical import Typical, typical_values, typical_vector
 from lbnn.graph.ints.typical_maps import typical_windows
 from lbnn.graph.kept import kept
+from lbnn.ops.pieces import layer_of
 
 OPERATORS = (
     *("linear", "leaky_relu", "affine", "add", "concat", "flatten", "variance_head"),
@@ -166,10 +167,8 @@ def check_node_is_known(node: Node, graph: Graph) -> None:
     """Refuses what has no integer kernel, and names it."""
     general = ops.find(node.op).general
     if general not in OPERATORS:
-        function = node.attrs.get("function")
-        what = f"op {general!r}" + (f" ({function})" if isinstance(function, str) else "")
         raise LbnnError(
-            f"layer {node.name!r}: {what} has no integer kernel; export with --dtype float32, or "
+            f"layer {node.name!r}: {_words(node)} has no integer kernel; export with --dtype float32, or "
             f"{RETRAIN.get(general, RAMPS)} and train again"
         )
     if general == "affine" and np.any(np.abs(cast(Any, node.params["scale"])) < LEAST_SCALE):
@@ -178,6 +177,14 @@ def check_node_is_known(node: Node, graph: Graph) -> None:
         raise LbnnError(f"layer {node.name!r}: integers pool at most {MOST_POOLED} pixels; export with --dtype float32")
     if general == "variance_head" and len({user.op for user in graph.users[node.inputs[0]]}) > 1:
         raise LbnnError(f"layer {node.name!r}: op {general!r} shares its input; export with --dtype float32")
+
+
+def _words(node: Node) -> str:
+    """An operator, and the function that it computes as users call it."""
+    general, attrs = ops.find(node.op).general, node.attrs
+    piecewise = layer_of(attrs["kinks"], attrs["slopes"]) if general == "piecewise" else ""
+    function = piecewise or attrs.get("function")
+    return f"op {general!r}" + (f" ({function})" if isinstance(function, str) else "")
 
 
 def check_result(graph: Graph, orders: Mapping[str, Whole | None], maps: Mapping[str, int]) -> None:

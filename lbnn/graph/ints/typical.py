@@ -27,12 +27,16 @@ SCALES, WIDEST, FEW_INPUTS = 16, 1.25, 64
 """Scales of a row that are tried, up to so many times the least; with more inputs than that they hardly differ."""
 
 
+MOST_INPUTS = 1024
+"""With more, weights are rounded each for itself: the covariance would take longer than everything else."""
+
+
 @dataclass(frozen=True)
 class Typical:
-    """The mean [inputs] and the covariance [inputs, inputs] of a layer's inputs."""
+    """The mean [inputs] and the covariance [inputs, inputs] of a layer's inputs; none of more than MOST_INPUTS."""
 
     mean: Array
-    covariance: Array
+    covariance: Array | None
 
 
 def typical_values(graph: Graph) -> dict[str, Any]:
@@ -59,11 +63,18 @@ def typical_vector(value: Any) -> Typical | None:
     mean = value.mean if isinstance(value, Moments) else value
     rows = np.asarray(mean).reshape(len(mean), -1)
     found = typical_of(rows, value.var.reshape(rows.shape) if isinstance(value, Moments) else np.zeros_like(rows))
-    return found if np.isfinite(found.covariance).all() else None
+    return found if is_finite(found) else None
+
+
+def is_finite(typical: Typical) -> bool:
+    """Whether the inputs are within float64."""
+    return bool(np.isfinite(typical.mean if typical.covariance is None else typical.covariance).all())
 
 
 def typical_of(rows: Array, var: Array) -> Typical:
     """Of inputs whose means are rows, and their variances."""
+    if rows.shape[1] > MOST_INPUTS:
+        return Typical(rows.mean(axis=0), None)
     covariance = np.cov(rows.T, bias=True).reshape(rows.shape[1], -1) + np.diag(var.mean(axis=0))
     least = LEAST_SPREAD * np.mean(rows * rows) + np.finfo(np.float64).tiny
     return Typical(rows.mean(axis=0), covariance + least * np.eye(rows.shape[1]))
@@ -71,7 +82,7 @@ def typical_of(rows: Array, var: Array) -> Typical:
 
 def rounded_weights(mean: Array, unit: Array, largest: int, typical: Typical | None) -> Array:
     """Whole multiples of each row's unit; what one rounding does to usual inputs the weights behind it make up for."""
-    if typical is None:
+    if typical is None or typical.covariance is None:
         return np.clip(np.rint(mean / unit[:, None]), -largest, largest)
     scale = np.sqrt(np.diag(typical.covariance))
     inverse = np.linalg.inv(typical.covariance / np.outer(scale, scale))
@@ -87,7 +98,7 @@ def rounded_weights(mean: Array, unit: Array, largest: int, typical: Typical | N
 def row_scales(mean: Array, largest: int, typical: Typical | None) -> Array:
     """What one unit of each row's weights is worth: of a few, the one whose roundings lose least of usual inputs."""
     least: Array = np.abs(mean).max(axis=1) / largest
-    if typical is None or mean.shape[1] > FEW_INPUTS:
+    if typical is None or typical.covariance is None or mean.shape[1] > FEW_INPUTS:
         return least
     units = np.outer(np.linspace(1.0, WIDEST, SCALES), np.maximum(least, np.finfo(np.float64).tiny))
     rounded = rounded_weights(np.tile(mean, (SCALES, 1)), units.reshape(-1), largest, typical)

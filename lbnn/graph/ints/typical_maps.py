@@ -8,10 +8,7 @@ import numpy as np
 
 from lbnn.base.moments import Moments
 from lbnn.graph.ints.maps import Windows, element_places
-from lbnn.graph.ints.typical import Typical, typical_of
-
-MOST_INPUTS = 1024
-"""Beyond it weights are rounded each for itself: the covariance would take longer than everything else."""
+from lbnn.graph.ints.typical import MOST_INPUTS, Typical, is_finite, typical_of
 
 MOST_ROWS = 4096
 """Windows that are looked at."""
@@ -42,4 +39,4 @@ def _of_group(mean: Any, var: Any, places: Any) -> Typical | None:
     draw, pixel = chosen // len(places), chosen % len(places)
     at = places[pixel]
     found = typical_of(mean[draw[:, None], at], var[draw[:, None], at])
-    return found if np.isfinite(found.covariance).all() else None
+    return found if is_finite(found) else None

@@ -76,6 +76,17 @@ def test_a_prediction_is_a_result_or_a_status(form: str, compiler: str, tmp_path
     assert var == pytest.approx(want.var[0, 0], rel=loose)
 
 
+@pytest.mark.parametrize("name", ["model", "predict", "selftest", "classify", "input", "work", "answer"])
+def test_a_model_may_be_called_as_what_the_header_defines(name: str, tmp_path: Path) -> None:
+    folder = export_c(classifier(), tmp_path / "net", COptions(name=name))
+    text = (
+        f"int main() {{ ::{name}::model net; return net.predict({{{{1, 2}}}}) && net.classify({{{{1, 2}}}}) ? 0 : 1; }}"
+    )
+    (folder / "main.cpp").write_text(f'#include "{name}.hpp"\n{text}')
+    for compiler in COMPILERS:
+        run(need(compiler), *FLAGS, "-fsyntax-only", "main.cpp", cwd=folder)
+
+
 CLASSIFIES = """
 int main()
 {

@@ -10,8 +10,9 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments
 from lbnn.cli.demo_story import train
 from lbnn.graph.ints import typical
+from lbnn.graph.ints.quantise import SCALE_BITS, quantise_linear
 from lbnn.graph.ints.reference import predict_integers
-from lbnn.graph.ints.study import study
+from lbnn.graph.ints.study import study, usual_inputs
 from lbnn.graph.passes import prepare
 from lbnn.graph.reference import predict
 from lbnn.measure.integer_verify import ordinary_loss, ordinary_samples
@@ -95,6 +96,32 @@ def _lost(mean, units, usual):
     return np.einsum("ni,ij,nj->n", error, usual.covariance, error)
 
 
+def test_a_layer_of_many_inputs_needs_no_covariance_and_its_bias_takes_what_rounding_loses():
+    """The covariance of 30,000 inputs has 7 GB, and its inverse takes hours."""
+    rng = np.random.default_rng(0)
+    graph = prepare(network((30_000, 2), "rank1").graph, False)
+    usual = usual_inputs(graph)[graph.nodes[0].name][0]
+    assert usual.covariance is None and usual.mean.shape == (30_000,)
+    x = rng.normal(size=(20, 30_000)).astype(np.float32)
+    found = predict_integers(graph, 8, x)
+    assert measure_loss(predict(graph, x), Moments(found.mean, found.var)).kl_mean <= 1e-3
+    weight, bias = Moments(rng.normal(size=(3, 1025)), np.zeros((3, 1025))), Moments(np.zeros(3), np.zeros(3))
+    rows = rng.normal(1.0, 0.1, (50, 1025))
+    many = typical.typical_of(rows, np.zeros_like(rows))
+    lost = [
+        np.abs(_means(quantise_linear(weight, bias, 8, given), rows[:1]) - weight.mean @ rows[0])
+        for given in (many, None)
+    ]
+    assert lost[0].max() < 0.2 * lost[1].max()
+
+
+def _means(layer, x):
+    """What a layer of known weights makes of x."""
+    rows = layer.rows
+    unit = rows.m * 2.0 ** (rows.scale_exponent - SCALE_BITS - rows.km)
+    return x @ (layer.weight * unit[:, None]).T + rows.b * 2.0 ** (rows.bias_exponent + 29 - 23 - rows.kb)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_no_variance_becomes_zero_and_none_is_far_too_small(seed):
     rng = np.random.default_rng(seed)
@@ -125,6 +152,17 @@ def test_outputs_of_different_units_keep_their_digits():
             "layer '1': op 'elu' has no integer kernel; export with --dtype float32, or use ReLU or LeakyReLU in its",
         ),
         (bnn.Sequential(bnn.Linear(3, 2), bnn.Tanh()), (3,), r"layer '1': op 'smooth' \(tanh\) has .* ReLU or Leaky"),
+        *(
+            (bnn.Sequential(bnn.Linear(3, 2), layer), (3,), rf"layer '1': op 'piecewise' \({name}\) has no integer")
+            for layer, name in (
+                (bnn.ReLU6(), "ReLU6"),
+                (bnn.Hardtanh(), "Hardtanh or Clamp"),
+                (bnn.Clamp(-0.5, 2.0), "Hardtanh or Clamp"),
+                (bnn.Clamp(max=2.0), "Clamp"),
+                (bnn.Hardsigmoid(), "Hardsigmoid"),
+                (bnn.PReLU(1.5), "PReLU"),
+            )
+        ),
         (
             bnn.Sequential(bnn.ConvTranspose2d(1, 1, 2, stride=2), bnn.Flatten()),
             (1, 3, 3),

@@ -15,6 +15,8 @@ from lbnn.base.errors import LbnnError
 from lbnn.device.devices import run_model
 from lbnn.exporters.c import COptions, export_c, footprint, lower
 from lbnn.exporters.c.folder import generate
+from lbnn.graph.passes import prepare
+from lbnn.graph.reference import predict as exactly
 from lbnn.model.file import read_model
 from places import need
 
@@ -46,6 +48,28 @@ def test_an_activation_at_the_end_gives_the_bits_of_the_reference(tmp_path, dtyp
     model = read_model(bnn.Sequential(bnn.Linear(5, 3), bnn.LeakyReLU(0.1)), (5,))
     found, wanted = run("c", model, tmp_path, dtype, hostile_inputs(5, 120))
     assert same_bits(found, wanted).all()
+
+
+WITHOUT_WEIGHTS = {
+    "average": ((1, 4, 4), bnn.AvgPool2d(2)),
+    "largest": ((2, 4, 4), bnn.MaxPool2d(2)),
+    "ramp": ((3,), bnn.ReLU()),
+    "ramp of a map": ((2, 3, 3), bnn.LeakyReLU(0.1)),
+    "upsampled": ((3, 2, 2), bnn.Upsample(2)),
+    "padded": ((2, 2, 3), bnn.ZeroPad2d((1, 0, 2, 1))),
+    "scaled": ((3,), bnn.Sequential(bnn.Affine(torch.tensor([2.0, -1.0, 0.5]), torch.ones(3)), bnn.ReLU())),
+    "all": ((2, 4, 4), bnn.Sequential(bnn.ReLU(), bnn.AvgPool2d(2), bnn.Flatten())),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_WEIGHTS)
+def test_a_network_without_weights_gives_the_bits_of_the_reference(tmp_path, name):
+    shape, module = WITHOUT_WEIGHTS[name]
+    model, x = read_model(module, shape), np.random.default_rng(0).normal(size=(20, *shape)).astype(np.float32)
+    found, wanted = run("c", model, tmp_path, "int8", x.reshape(20, -1))
+    assert same_bits(found, wanted).all()
+    exact = exactly(prepare(model.graph, False), x)
+    assert np.allclose(wanted.mean, exact.mean.reshape(20, -1), atol=1e-3)
 
 
 class Joined(torch.nn.Module):

@@ -63,8 +63,8 @@ inline int selftest(work &memory) noexcept { return cnn_selftest(memory.data());
 /* The model with work memory of its own: an object for each thread. */
 class model {
 public:
-    answer predict(const input &from) noexcept { return cnn::predict(from, memory_); }
-    int selftest() noexcept { return cnn::selftest(memory_); }
+    answer predict(const input &from) noexcept { return ::cnn::predict(from, memory_); }
+    int selftest() noexcept { return ::cnn::selftest(memory_); }
 
 private:
     work memory_;

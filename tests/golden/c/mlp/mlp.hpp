@@ -64,8 +64,8 @@ inline int selftest(work &memory) noexcept { return mlp_selftest(memory.data());
 /* The model with work memory of its own: an object for each thread. */
 class model {
 public:
-    answer predict(const input &from) noexcept { return mlp::predict(from, memory_); }
-    int selftest() noexcept { return mlp::selftest(memory_); }
+    answer predict(const input &from) noexcept { return ::mlp::predict(from, memory_); }
+    int selftest() noexcept { return ::mlp::selftest(memory_); }
 
 private:
     work memory_;

@@ -63,8 +63,8 @@ inline int selftest(work &memory) noexcept { return mlp_selftest(memory.data());
 /* The model with work memory of its own: an object for each thread. */
 class model {
 public:
-    answer predict(const input &from, const input &variance) noexcept { return mlp::predict(from, variance, memory_); }
-    int selftest() noexcept { return mlp::selftest(memory_); }
+    answer predict(const input &from, const input &variance) noexcept { return ::mlp::predict(from, variance, memory_); }
+    int selftest() noexcept { return ::mlp::selftest(memory_); }
 
 private:
     work memory_;
