@@ -273,9 +273,7 @@ def _both(*kernels: str) -> tuple[str, ...]:
 
 _CONVOLUTIONS = _both("lbnn_conv2d", "lbnn_conv2d_1x1", "lbnn_conv2d_3x3", "lbnn_conv2d_patch", "lbnn_depthwise_3x3")
 
-_STRUCTURED = _both(
-    "lbnn_conv2d_rank1", "lbnn_conv2d_1x1_rank1", "lbnn_conv2d_3x3_rank1", "lbnn_conv2d_patch_rank1"
-)
+_STRUCTURED = _both("lbnn_conv2d_rank1", "lbnn_conv2d_1x1_rank1", "lbnn_conv2d_3x3_rank1", "lbnn_conv2d_patch_rank1")
 
 ROWS: Mapping[str, Row] = {
     "linear": Row("lbnn_linear.h", _both("lbnn_linear"), _linear),
