@@ -18,7 +18,7 @@
  * take. The padding of a shape is that before the input; how much is behind it, the size of the output tells.
  *
  * This is the header to include; it stands on lbnn_conv_any.h (any shape), lbnn_conv_lanes.h (vector registers),
- * lbnn_conv_patch.h, lbnn_conv_depthwise.h, lbnn_conv_3x3.h (fast forms), lbnn_conv_four.h (those of lbnn_conv_rank1.h),
+ * lbnn_conv_patch.h, lbnn_conv_depthwise.h, lbnn_conv_3x3.h (fast forms), lbnn_conv_four.h (what these share),
  * lbnn_conv_helium.h and lbnn_conv_wide.h (vector registers of Helium and AVX-512).
  *
  * Arrays are channels first (channel, row, column). Outputs must not overlap inputs, but: means over means and variances over
@@ -143,7 +143,7 @@ LBNN_INLINE void lbnn_conv_three(int kind, const float *in_mean, const float *in
                                  float *out_mean, float *out_var, const lbnn_conv_shape *s, float *scratch)
 {
 #ifdef LBNN_CONV_STRIPS
-    lbnn_conv_strips(kind, in_mean, in_var, w, out_mean, out_var, s, scratch);
+    lbnn_conv_strips(kind, in_mean, in_var, w, 0, out_mean, out_var, s, scratch);
 #elif defined(LBNN_HELIUM)
     (void)scratch;
     lbnn_helium_conv(kind, LBNN_HELIUM_3X3, in_mean, in_var, w, out_mean, out_var, s, 1, s->in_channels, s->out_channels);
@@ -194,9 +194,9 @@ LBNN_INLINE void lbnn_conv_single(int kind, const float *in_mean, const float *i
     }
 #endif
 #ifdef LBNN_HELIUM
-    lbnn_helium_patches(kind, in_mean, in_var, w, out_mean, out_var, s, scratch);
+    lbnn_helium_patches(kind, in_mean, in_var, w, 0, out_mean, out_var, s, scratch);
 #else
-    lbnn_conv_patches(kind, 1, in_mean, in_var, w, out_mean, out_var, s, scratch);
+    lbnn_conv_patches(kind, 1, in_mean, in_var, w, 0, out_mean, out_var, s, scratch);
 #endif
 }
 
@@ -231,7 +231,7 @@ LBNN_INLINE void lbnn_conv_windows(int kind, const float *in_mean, const float *
                                    float *out_mean, float *out_var, const lbnn_conv_shape *s, float *scratch)
 {
 #ifdef LBNN_CONV_FOUR
-    lbnn_conv_patches(kind, 0, in_mean, in_var, w, out_mean, out_var, s, scratch);
+    lbnn_conv_patches(kind, 0, in_mean, in_var, w, 0, out_mean, out_var, s, scratch);
 #else
     (void)scratch;
     lbnn_conv_groups(kind, in_mean, in_var, w, out_mean, out_var, s);

@@ -1,9 +1,10 @@
 /* lbnn_conv_3x3.h: kernel 3, stride 1, padding 1, groups 1 without vector registers.
  *
- *     lbnn_conv_strips(kind, in_mean, in_var, w, out_mean, out_var, shape, scratch)
+ *     lbnn_conv_strips(kind, in_mean, in_var, w, factors, out_mean, out_var, shape, scratch)
  *
  * At least 4 columns. `scratch` has room for the inputs of a block of four pixels, six of each row of each channel, E, V and
- * S, zeros for columns outside; rows outside are left out. It is filled once for all output channels.
+ * S, zeros for columns outside; rows outside are left out. It is filled once for all output channels. `factors` are as in
+ * lbnn_conv_patch.h.
  *
  * Four pixels times two output channels: the three taps of a kernel row overlap, so that six inputs serve 24 products. The
  * sums of a kernel row are taken in the order E, V, S with all three taps each: so 16 sums, six inputs and six weights fill
@@ -133,6 +134,9 @@ LBNN_INLINE lbnn_eight lbnn_strip_add(lbnn_eight sums, int kind, const float *x,
         sums.left = lbnn_strip_vars(sums.left, in, lbnn_three_squares(left));
         sums.right = lbnn_strip_vars(sums.right, in, lbnn_three_squares(right));
     }
+    if (!lbnn_is_full(kind)) {
+        return sums;
+    }
     LBNN_FENCE();
     in = lbnn_strip_load(x + lbnn_strip_len(kind) - 6);
     left = lbnn_three_vars(tap + LBNN_VARS(width), step);
@@ -201,9 +205,38 @@ LBNN_INLINE void lbnn_strips_outputs(int kind, const float *x, const lbnn_conv_s
     }
 }
 
+/* What the outputs share of four pixels: the sums of S column. */
+LBNN_INLINE void lbnn_strips_shared(int kind, const float *x, int channels, int rows, int above, const float *column,
+                                    float *shared)
+{
+    const int fold = LBNN_FOLD / 9;
+    const lbnn_sum none = {0.0f, 0.0f};
+    const lbnn_four zero = {none, none, none, none};
+    int tap = 3 * above;
+    x += lbnn_strip_len(kind) - 6;
+    for (int first = 0; first < channels; first += fold) {
+        const int last = channels - first < fold ? channels : first + fold;
+        lbnn_four sums = zero;
+        for (int c = first; c < last; c++) {
+            for (int k = 0; k < rows; k++) {
+                const lbnn_three factor = {LBNN_READ(column[tap]), LBNN_READ(column[tap + 1]), LBNN_READ(column[tap + 2])};
+                sums = lbnn_strip_vars(sums, lbnn_strip_load(x), factor);
+                x += lbnn_strip_len(kind);
+                tap += 3;
+            }
+            tap += 9 - 3 * rows;
+        }
+        shared[0] += sums.a.var;
+        shared[1] += sums.b.var;
+        shared[2] += sums.c.var;
+        shared[3] += sums.d.var;
+    }
+}
+
 /* Row after row, four pixels at a time; the last four may overlap those before. */
 LBNN_INLINE void lbnn_conv_strips(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
-                                  float *out_mean, float *out_var, const lbnn_conv_shape *s, float *scratch)
+                                  const float *factors, float *out_mean, float *out_var, const lbnn_conv_shape *s,
+                                  float *scratch)
 {
     const int columns = s->in_width;
     for (int row = 0; row < s->out_height; row++) {
@@ -214,6 +247,11 @@ LBNN_INLINE void lbnn_conv_strips(int kind, const float *in_mean, const float *i
             lbnn_strips_fill(kind, in_mean, in_var, s, y.start * columns + here, y.count, here > 0, here + 4 < columns,
                              scratch);
             lbnn_strips_outputs(kind, scratch, s, y.count, y.first, w, out_mean + at, out_var + at);
+            if (LBNN_VARIANCE && !lbnn_is_full(kind)) {
+                float shared[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+                lbnn_strips_shared(kind, scratch, s->in_channels, y.count, y.first, factors + s->out_channels, shared);
+                lbnn_patch_share(shared, factors, out_var + at, s->out_channels, s->out_height * s->out_width, 4);
+            }
         }
     }
 }

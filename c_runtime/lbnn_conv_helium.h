@@ -396,9 +396,35 @@ LBNN_INLINE void lbnn_helium_over(int kind, int pair, const float *patch, const 
     }
 }
 
-/* A kernel of one tap without padding, any stride; `patch` has room for the inputs of four pixels. */
+/* What the outputs share of four pixels (lbnn_conv_rank1.h): var += row (S column), the sum in parts as all sums. */
+LBNN_INLINE void lbnn_helium_share(int kind, const float *patch, const float *factors, float *var,
+                                   const lbnn_conv_shape *s, lbnn_mask pixels)
+{
+    const float *column = factors + s->out_channels;
+    const int plane = s->out_height * s->out_width;
+    lbnn_lanes shared = lbnn_lanes_fill(0.0f);
+    patch += lbnn_helium_step(kind) - LBNN_LANES;
+    for (int first = 0; first < s->in_channels; first += LBNN_FOLD) {
+        const int last = s->in_channels - first < LBNN_FOLD ? s->in_channels : first + LBNN_FOLD;
+        lbnn_lanes sum = lbnn_lanes_fill(0.0f);
+        for (int i = first; i < last; i++) {
+            sum = lbnn_lanes_add_times(sum, vldrwq_f32(patch), column[i]);
+            patch += lbnn_helium_step(kind);
+        }
+        shared = shared + sum;
+    }
+    int to = 0;
+    for (int o = 0; o < s->out_channels; o++) {
+        vstrwq_p_f32(var + to, lbnn_lanes_add_times(vldrwq_z_f32(var + to, pixels), shared, factors[o]), pixels);
+        to += plane;
+    }
+}
+
+/* A kernel of one tap without padding, any stride; `patch` has room for the inputs of four pixels. `factors` are as in
+ * lbnn_conv_patch.h. */
 LBNN_INLINE void lbnn_helium_patches(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
-                                     float *out_mean, float *out_var, const lbnn_conv_shape *s, float *patch)
+                                     const float *factors, float *out_mean, float *out_var, const lbnn_conv_shape *s,
+                                     float *patch)
 {
     const int plane = s->out_height * s->out_width;
     const int taps = s->in_channels;
@@ -419,6 +445,9 @@ LBNN_INLINE void lbnn_helium_patches(int kind, const float *in_mean, const float
         for (int k = 0; k < left; k++) {
             lbnn_helium_over(kind, 0, patch, block + k, left, out_mean + to, out_var + to, plane, taps, window.pixels);
             to += plane;
+        }
+        if (LBNN_VARIANCE && !lbnn_is_full(kind)) {
+            lbnn_helium_share(kind, patch, factors, out_var + pixel, s, window.pixels);
         }
     }
 }

@@ -1,9 +1,10 @@
 /* lbnn_conv_patch.h: the windows of four pixels put into scratch once, then all output channels over them.
  *
- *     lbnn_conv_patches(kind, single, in_mean, in_var, w, out_mean, out_var, shape, scratch)
+ *     lbnn_conv_patches(kind, single, in_mean, in_var, w, factors, out_mean, out_var, shape, scratch)
  *
  * Any window, groups 1, any number of output channels; `single` (a constant) says that the window is one tap without
- * padding. `scratch` has room for LBNN_PATCH(kind, taps) floats: for each tap E of four pixels, then V, then S.
+ * padding. `scratch` has room for LBNN_PATCH(kind, taps) floats: for each tap E of four pixels, then V, then S. `factors`
+ * are those of lbnn_conv_rank1.h, read for its kinds alone: what the outputs of a block share is summed from its scratch.
  *
  * A block's inputs are all read before any of its outputs is written. So with a single tap and stride 1 the input may lie
  * in the output's own memory: output and input begin at the same place (at least as many input channels as output
@@ -366,9 +367,105 @@ LBNN_INLINE void lbnn_patch_fours(int kind, const float *patch, int taps, const 
 
 #endif
 
+/* ---- what the outputs of a block share ------------------------------------------------------------ */
+
+/* The sum of S column of one pixel, in parts as all sums. */
+LBNN_INLINE float lbnn_patch_square(int kind, const float *patch, int taps, const float *column)
+{
+    LBNN_ROUND_PRODUCTS
+    float total = 0.0f;
+    for (int first = 0; first < taps; first += LBNN_FOLD) {
+        const int last = taps - first < LBNN_FOLD ? taps : first + LBNN_FOLD;
+        float sum = 0.0f;
+        for (int i = first; i < last; i++) {
+            sum += patch[LBNN_PATCH(kind, i + 1) - 4] * LBNN_READ(column[i]);
+        }
+        total += sum;
+    }
+    return total;
+}
+
+/* Those of four pixels. */
+LBNN_INLINE void lbnn_patch_squares(int kind, const float *patch, int taps, const float *column, float *shared)
+{
+    LBNN_ROUND_PRODUCTS
+    patch += LBNN_PATCH(kind, 1) - 4;
+    for (int first = 0; first < taps; first += LBNN_FOLD) {
+        float a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f;
+        const int last = taps - first < LBNN_FOLD ? taps : first + LBNN_FOLD;
+        for (int i = first; i < last; i++) {
+            const float factor = LBNN_READ(column[i]);
+            const float *s = patch + LBNN_PATCH(kind, i);
+            a += s[0] * factor;
+            b += s[1] * factor;
+            c += s[2] * factor;
+            d += s[3] * factor;
+        }
+        shared[0] += a;
+        shared[1] += b;
+        shared[2] += c;
+        shared[3] += d;
+    }
+}
+
+LBNN_INLINE void lbnn_patch_shared(int kind, const float *patch, int taps, const float *column, int count, float *shared)
+{
+#ifndef LBNN_OPTIMIZE_SIZE
+    if (count == 4) {
+        lbnn_patch_squares(kind, patch, taps, column, shared);
+        return;
+    }
+#endif
+    for (int i = 0; i < count; i++) {
+        shared[i] = lbnn_patch_square(kind, patch + i, taps, column);
+    }
+}
+
+/* var += row shared, for `count` pixels of each output channel. */
+LBNN_INLINE void lbnn_patch_share(const float *shared, const float *rows, float *var, int channels, int plane, int count)
+{
+    LBNN_ROUND_PRODUCTS
+    int to = 0;
+#ifndef LBNN_OPTIMIZE_SIZE
+    if (count == 4) {
+        const float a = shared[0], b = shared[1], c = shared[2], d = shared[3];
+        for (int o = 0; o < channels; o++) {
+            const float row = LBNN_READ(rows[o]);
+            var[to] += row * a;
+            var[to + 1] += row * b;
+            var[to + 2] += row * c;
+            var[to + 3] += row * d;
+            to += plane;
+        }
+        return;
+    }
+#endif
+    for (int o = 0; o < channels; o++) {
+        const float row = LBNN_READ(rows[o]);
+        for (int i = 0; i < count; i++) {
+            var[to + i] += row * shared[i];
+        }
+        to += plane;
+    }
+}
+
+/* All output channels of a block of `count` pixels. */
+LBNN_INLINE void lbnn_patch_outputs(int kind, const float *patch, int taps, const lbnn_weight *w, int channels,
+                                    float *mean, float *var, int plane, int count)
+{
+#ifdef LBNN_CONV_FOUR
+    if (count == 4) {
+        lbnn_patch_fours(kind, patch, taps, w, channels, mean, var, plane);
+        return;
+    }
+#endif
+    lbnn_patch_pixels(kind, patch, taps, w, channels, mean, var, plane, count);
+}
+
 /* All pixels, four at a time. */
 LBNN_INLINE void lbnn_conv_patches(int kind, int single, const float *in_mean, const float *in_var, const lbnn_weight *w,
-                                   float *out_mean, float *out_var, const lbnn_conv_shape *s, float *patch)
+                                   const float *factors, float *out_mean, float *out_var, const lbnn_conv_shape *s,
+                                   float *patch)
 {
     const int plane = s->out_height * s->out_width;
     const int taps = single ? s->in_channels : lbnn_conv_taps(s, s->in_channels);
@@ -376,13 +473,12 @@ LBNN_INLINE void lbnn_conv_patches(int kind, int single, const float *in_mean, c
         const int left = plane - pixel;
         const int count = left < 4 ? left : 4;
         lbnn_patch_fill(kind, single, in_mean, in_var, s, pixel, count, patch);
-#ifdef LBNN_CONV_FOUR
-        if (left >= 4) {
-            lbnn_patch_fours(kind, patch, taps, w, s->out_channels, out_mean + pixel, out_var + pixel, plane);
-            continue;
+        lbnn_patch_outputs(kind, patch, taps, w, s->out_channels, out_mean + pixel, out_var + pixel, plane, count);
+        if (LBNN_VARIANCE && !lbnn_is_full(kind)) {
+            float shared[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+            lbnn_patch_shared(kind, patch, taps, factors + s->out_channels, count, shared);
+            lbnn_patch_share(shared, factors, out_var + pixel, s->out_channels, plane, count);
         }
-#endif
-        lbnn_patch_pixels(kind, patch, taps, w, s->out_channels, out_mean + pixel, out_var + pixel, plane, count);
     }
 }
 

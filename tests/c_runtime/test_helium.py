@@ -63,6 +63,11 @@ SHAPES = {
     "large windows": ((1, 11, 10), [*conv(1, 3, 9, padding=4), *conv(3, 2, (2, 10))]),
     "one tap, strides": ((4, 7, 7), [*conv(4, 9, 1, stride=2), *conv(9, 12, 1, stride=(1, 2))]),
     "factors": ((2, 6, 6), [*conv(2, 6, 3, padding=1, variance="rank1"), *conv(6, 5, 1, variance="rank1")]),
+    "factors, long sums": ((2, 5, 5), [*conv(2, 150, 1, variance="rank1"), *conv(150, 3, 1, variance="rank1")]),
+    "factors, strides": (
+        (4, 7, 7),
+        [*conv(4, 9, 1, stride=2, variance="rank1"), *conv(9, 3, (2, 3), stride=(2, 1), padding=1, variance="rank1")],
+    ),
 }
 
 

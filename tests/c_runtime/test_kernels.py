@@ -55,7 +55,7 @@ from lbnn.ops.stored_function import stored_function
 from lbnn.ops.tabulated import TABLE_EXAMPLES
 from oracles import piecewise_moments
 from places import ROOT, need
-from rooms import Room, conv_room
+from rooms import Room, conv_room, shared_room
 from smooth_errors import true_moments
 from thorough import built_once, chosen, of_run
 from transposed import TRANSPOSED, Transposed, transposed_case
@@ -267,6 +267,8 @@ CONVOLUTIONS = [
     *((2, 6, width, 2, (3, 3), (2, 2), ((1, 0), (1, 1)), (1, 1), 2) for width in (5, 12)),
     *((19, 5, 6, outputs, (3, 3), (1, 1), (1, 1), (1, 1), 1) for outputs in (3, 11)),
     *((75, 3, 3, outputs, (1, 1), (1, 1), (0, 0), (1, 1), 1) for outputs in (3, 13)),
+    (150, 2, 3, 5, (1, 1), (1, 1), (0, 0), (1, 1), 1),
+    (1, 4, 6, 1, (3, 3), (1, 1), (1, 1), (1, 1), 1),
 ]  # fmt: skip
 
 
@@ -333,23 +335,34 @@ def test_convolution_in_its_general_and_its_fast_form(kernels: Kernels, case: tu
         assert_moments(mean, spread, true.true_mean, true.point_var)
 
 
-@pytest.mark.parametrize("case", [case for case in CONVOLUTIONS if in_place(conv_shape(case))], ids=str)
+def overlapping(choose: Callable[[Any], str], cases: list[Any]) -> list[Any]:
+    """The cases that the kernel chosen for them may compute in place."""
+    return [case for case in cases if in_place(choose(conv_shape(case)), conv_shape(case))]
+
+
+def over_input(kernel: str, s: Any, values: list[np.ndarray], size: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """For each array of an input a copy of it and memory for a result, which overlap as they may."""
+    room = max(size, values[0].size)
+    start = room - values[0].size if in_place(kernel, s) == "ends" and size > values[0].size else 0
+    arrays = [np.full(room, np.nan, np.float32) for _ in values]
+    for array, given in zip(arrays, values, strict=True):
+        array[start : start + given.size] = given.reshape(-1)
+    return [(array[start:], array) for array in arrays]
+
+
+@pytest.mark.parametrize("case", overlapping(conv_kernel, CONVOLUTIONS), ids=str)
 def test_a_convolution_over_its_own_input_gives_the_same_bits(kernels: Kernels, case: tuple[Any, ...]) -> None:
     """Mean over mean and variance over variance: from one start, or to one end if channels are added."""
     s, true = conv_shape(case), convolution(case)
-    name, size, given = conv_kernel(s), true.true_mean.size, true.mean.size
+    name, size = conv_kernel(s), true.true_mean.size
     mean, spread = empty(size)
     kernels(name, true.mean, true.var, true.packed, mean, spread, s, *conv_room(name, s))
-    room = max(size, given)
-    start = room - given if in_place(s) == "ends" and size > given else 0
-    both = [np.full(room, np.nan, np.float32) for _ in range(2)]
-    for array, values in zip(both, (true.mean, true.var), strict=True):
-        array[start : start + given] = values.reshape(-1)
-    kernels(name, *(array[start:] for array in both), true.packed, *both, s, *conv_room(name, s))
-    assert both[0][:size].tobytes() == mean.tobytes() and both[1][:size].tobytes() == spread.tobytes()
-    both[0][start : start + given] = true.mean.reshape(-1)
-    kernels(f"{name}_point", both[0][start:], true.packed, both[0], spread, s, *conv_room(f"{name}_point", s))
-    assert_moments(both[0][:size], spread, true.true_mean.reshape(-1), true.point_var.reshape(-1))
+    (e, own_mean), (v, own_spread) = over_input(name, s, [true.mean, true.var], size)
+    kernels(name, e, v, true.packed, own_mean, own_spread, s, *conv_room(name, s))
+    assert own_mean[:size].tobytes() == mean.tobytes() and own_spread[:size].tobytes() == spread.tobytes()
+    ((x, own_mean),) = over_input(name, s, [true.mean], size)
+    kernels(f"{name}_point", x, true.packed, own_mean, spread, s, *conv_room(f"{name}_point", s))
+    assert_moments(own_mean[:size], spread, true.true_mean.reshape(-1), true.point_var.reshape(-1))
 
 
 @pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
@@ -468,11 +481,28 @@ def test_a_convolution_with_factors_is_that_with_their_products(
     out = (s.out_channels, s.out_height, s.out_width)
     for name in {"lbnn_conv2d_rank1", f"{factored_kernel(s)}_rank1"}:
         for ending, moments in (("", [e, v]), ("_point", [e])):
-            found, expected, shared = empty(*out), empty(*out), empty(*out[1:])[0]
-            extra = (shared, s, given.step)
-            kernels(name + ending, *moments, given.w, given.factors, *found, *extra)
+            found, expected, room = empty(*out), empty(*out), shared_room(name + ending, s).floats
+            scratch = fenced(room)
+            kernels(name + ending, *moments, given.w, given.factors, *found, scratch, s, given.step)
             kernels("lbnn_conv2d" + ending, *moments, given.full, *expected, s)
             assert_moments(*found, *expected)
+            assert (scratch[room:] == UNTOUCHED).all()
+
+
+@pytest.mark.parametrize("case", overlapping(factored_kernel, CONVOLUTIONS), ids=str)
+def test_a_convolution_with_factors_over_its_own_input_gives_the_same_bits(
+    kernels: Kernels, case: tuple[Any, ...]
+) -> None:
+    s = conv_shape(case)
+    given, name = factored_weights(1, True, s.out_channels, s.in_channels, *case[4]), f"{factored_kernel(s)}_rank1"
+    values, size = [random(*case[:3]), positive(*case[:3])], s.out_channels * s.out_height * s.out_width
+    for ending, moments in (("", values), ("_point", values[:1])):
+        found, room = empty(size), shared_room(name + ending, s)
+        kernels(name + ending, *moments, given.w, given.factors, *found, room, s, 0)
+        inputs, own = zip(*over_input(factored_kernel(s), s, moments, size), strict=True)
+        outputs = (*own, *empty(size)[len(own) :])
+        kernels(name + ending, *inputs, given.w, given.factors, *outputs, room, s, 0)
+        assert [array[:size].tobytes() for array in outputs] == [array.tobytes() for array in found]
 
 
 # ---- pooling -------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ from lbnn.ops.smooth_functions import FUNCTIONS
 from lbnn.ops.stored_function import stored_function
 from lbnn.ops.tabulated import TABLE_EXAMPLES
 from places import ROOT, need
-from rooms import Room, conv_room
+from rooms import Room, conv_room, shared_room
 from thorough import THOROUGH, built_once, chosen, of_run
 
 SOURCE = ROOT / "tests/c/all_kernels.c"
@@ -225,7 +225,7 @@ def conv(
             given += size * len(means)
             kernel = (s.in_channels // s.groups, s.kernel_height, s.kernel_width)
             packed = weights(rng, s.out_channels, *kernel, groups=s.groups, rank1=rank1)
-            shared = results(s.out_height * s.out_width)[:rank1]
+            shared = [shared_room((fast or "lbnn_conv2d") + "_rank1" + "_point" * point, s)] if rank1 else []
             more = [prod(kernel)] if rank1 else conv_room(fast + "_point" * point, s) if fast else []
             yield [*means, *packed, *results(s.out_channels * s.out_height * s.out_width), *shared, s, *more]
 
@@ -332,10 +332,12 @@ CALLS: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {
     "lbnn_linear_rank1_point": linear(point=True, rank1=True),
     "lbnn_conv2d_rank1": conv(False, ODD, GROUPED, DEEP, rank1=True),
     "lbnn_conv2d_rank1_point": conv(True, ODD, GROUPED, DEEP, rank1=True),
-    "lbnn_conv2d_3x3_rank1": conv(False, same(4, 8, 9, 2, 3), same(17, 3, 6, 4, 3), rank1=True),
-    "lbnn_conv2d_3x3_rank1_point": conv(True, same(4, 8, 9, 2, 3), same(17, 3, 6, 4, 3), rank1=True),
-    "lbnn_conv2d_1x1_rank1": conv(False, same(8, 7, 6, 2, 1), same(150, 1, 6, 2, 1), rank1=True),
-    "lbnn_conv2d_1x1_rank1_point": conv(True, same(8, 7, 6, 2, 1), same(150, 1, 6, 2, 1), rank1=True),
+    "lbnn_conv2d_3x3_rank1": conv(False, *SAMES, rank1=True, fast="lbnn_conv2d_3x3"),
+    "lbnn_conv2d_3x3_rank1_point": conv(True, *SAMES, rank1=True, fast="lbnn_conv2d_3x3"),
+    "lbnn_conv2d_1x1_rank1": conv(False, *SINGLES, rank1=True, fast="lbnn_conv2d_1x1"),
+    "lbnn_conv2d_1x1_rank1_point": conv(True, *SINGLES, rank1=True, fast="lbnn_conv2d_1x1"),
+    "lbnn_conv2d_patch_rank1": conv(False, *PATCHES, rank1=True, fast="lbnn_conv2d_patch"),
+    "lbnn_conv2d_patch_rank1_point": conv(True, *PATCHES, rank1=True, fast="lbnn_conv2d_patch"),
     "lbnn_conv2d": conv(False, ODD, GROUPED, DEEP),
     "lbnn_conv2d_point": conv(True, ODD, GROUPED, DEEP),
     "lbnn_conv2d_3x3": conv(False, *SAMES, fast="lbnn_conv2d_3x3"),

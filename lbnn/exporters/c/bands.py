@@ -15,8 +15,9 @@ from math import prod
 import numpy as np
 
 from lbnn import ops
-from lbnn.exporters.c.program import Call, Emission, LayerCalls, Program, has_factors
-from lbnn.exporters.c.shapes import conv_kernel, convolution_shape
+from lbnn.exporters.c.program import Call, Emission, LayerCalls, Program
+from lbnn.exporters.c.rank1 import kernel_of, scratch_of
+from lbnn.exporters.c.shapes import convolution_shape
 from lbnn.graph import Graph, Node
 from lbnn.graph.plan import Needs, Plan, plan
 from lbnn.ops import Shape
@@ -92,7 +93,7 @@ def _planned(graph: Graph, scratch: Mapping[str, int], ahead: Mapping[str, int],
     """A plan in which each loop has a buffer beside its last layer, for bands and for the convolution's scratch."""
     reads = {band.last: graph.by_name[band.inner[0]].inputs for band in bands}
     needs = Needs(words=dict.fromkeys(_inner(bands), 0), reads=reads, ahead=ahead)
-    buffers = {band.last: 2 * _length(band, graph) + scratch.get(band.inner[0], 0) for band in bands}
+    buffers = {band.last: 2 * _length(band, graph) + _beside(band, graph) for band in bands}
     others = {name: count for name, count in scratch.items() if name not in needs.words}
     found = plan(graph, {**others, **buffers}, needs=needs)
     places, beside = dict(found.places), dict(found.scratch)
@@ -111,6 +112,12 @@ def _inner(bands: Sequence[Band]) -> list[str]:
 def _length(band: Band, graph: Graph) -> int:
     """Floats of a band of the convolution, of means alone."""
     return prod(band.shape_of(band.inner[0], graph.values[band.inner[0]].shape))
+
+
+def _beside(band: Band, graph: Graph) -> int:
+    """Floats that the convolution needs beside a band."""
+    conv = graph.by_name[band.inner[0]]
+    return scratch_of(conv, convolution_shape(conv, graph), band.rows)
 
 
 def _candidates(graph: Graph, small: Collection[str]) -> Iterator[Band]:
@@ -132,9 +139,8 @@ def _candidates(graph: Graph, small: Collection[str]) -> Iterator[Band]:
 
 def _bandable(node: Node, graph: Graph) -> bool:
     """A convolution of planes by a kernel that can compute rows alone."""
-    plain = ops.find(node.op).general == "conv" and not has_factors(node)
-    planes = plain and len(graph.values[node.name].shape) == 3
-    return planes and conv_kernel(convolution_shape(node, graph)) in BAND_KERNELS
+    planes = ops.find(node.op).general == "conv" and len(graph.values[node.name].shape) == 3
+    return planes and kernel_of(node, convolution_shape(node, graph)) in BAND_KERNELS
 
 
 def _on_elements(node: Node, graph: Graph) -> bool:

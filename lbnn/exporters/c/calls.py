@@ -18,14 +18,13 @@ from lbnn.exporters.c import literals
 from lbnn.exporters.c.pack import least_pad
 from lbnn.exporters.c.pieces import emit_piecewise
 from lbnn.exporters.c.program import Call, Emission, Row, call
-from lbnn.exporters.c.rank1 import emit_conv_rank1, emit_linear_rank1, shared_floats, shares_sums
+from lbnn.exporters.c.rank1 import emit_conv_rank1, emit_linear_rank1, scratch_of, shares_sums
 from lbnn.exporters.c.shapes import (
     ConvShape,
     MaxPoolShape,
     PoolShape,
     SmallConvShape,
     conv_kernel,
-    conv_scratch,
     convolution_shape,
     max_pool_kernel,
     planes_of,
@@ -97,14 +96,10 @@ def layer_scratch(graph: Graph, small: Mapping[str, SmallConvShape]) -> dict[str
     """Floats that layers need beside their values: the variances, zeros, of an input that has none, inputs at work."""
     inputs = {node.name: graph.values[node.inputs[0]] for node in graph.nodes if node.name in small}
     zeros = {name: prod(value.shape) for name, value in inputs.items() if not value.random}
-    rows = [node for node in graph.nodes if node.name not in small and _is_conv(node)]
-    patches = {node.name: conv_scratch(convolution_shape(node, graph), bool(_point(node))) for node in rows}
-    return zeros | {name: floats for name, floats in patches.items() if floats} | shared_floats(graph)
-
-
-def _is_conv(node: Node) -> bool:
-    """Whether a node is a convolution with a variance for each weight."""
-    return ops.find(node.op).general == "conv" and not shares_sums(node)
+    convs = [node for node in graph.nodes if node.name not in small and ops.find(node.op).general == "conv"]
+    shapes = [convolution_shape(node, graph) for node in convs]
+    floats = {node.name: scratch_of(node, shape, shape.out_height) for node, shape in zip(convs, shapes, strict=True)}
+    return zeros | {name: count for name, count in floats.items() if count}
 
 
 def _small(node: Node, emission: Emission) -> list[Call]:
@@ -278,7 +273,7 @@ def _both(*kernels: str) -> tuple[str, ...]:
 
 _CONVOLUTIONS = _both("lbnn_conv2d", "lbnn_conv2d_1x1", "lbnn_conv2d_3x3", "lbnn_conv2d_patch", "lbnn_depthwise_3x3")
 
-_STRUCTURED = _both("lbnn_conv2d_rank1", "lbnn_conv2d_1x1_rank1", "lbnn_conv2d_3x3_rank1")
+_STRUCTURED = _both("lbnn_conv2d_rank1", "lbnn_conv2d_1x1_rank1", "lbnn_conv2d_3x3_rank1", "lbnn_conv2d_patch_rank1")
 
 ROWS: Mapping[str, Row] = {
     "linear": Row("lbnn_linear.h", _both("lbnn_linear"), _linear),

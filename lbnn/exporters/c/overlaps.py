@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from lbnn import ops
-from lbnn.exporters.c.program import has_factors
-from lbnn.exporters.c.shapes import ConvShape, convolution_shape, in_place
-from lbnn.graph import Graph
+from lbnn.exporters.c.rank1 import kernel_of
+from lbnn.exporters.c.shapes import convolution_shape, in_place
+from lbnn.graph import Graph, Node
 
 
 def over_inputs(graph: Graph, small: Collection[str]) -> dict[str, int]:
@@ -21,12 +21,13 @@ def over_inputs(graph: Graph, small: Collection[str]) -> dict[str, int]:
     `small` are the layers that lbnn_conv2d_small computes, which reads inputs again and again.
     """
     convs = [node for node in graph.nodes if ops.find(node.op).general == "conv" and node.name not in small]
-    found = {node.name: _ahead(convolution_shape(node, graph)) for node in convs if not has_factors(node)}
+    found = {node.name: _ahead(node, graph) for node in convs}
     return {name: ahead for name, ahead in found.items() if ahead is not None}
 
 
-def _ahead(shape: ConvShape) -> int | None:
-    where, plane = in_place(shape), shape.in_height * shape.in_width
+def _ahead(node: Node, graph: Graph) -> int | None:
+    shape = convolution_shape(node, graph)
+    where, plane = in_place(kernel_of(node, shape), shape), shape.in_height * shape.in_width
     if where == "ends":
         return max(0, shape.out_channels - shape.in_channels) * plane
     return 0 if where == "start" and shape.out_height * shape.out_width <= plane else None

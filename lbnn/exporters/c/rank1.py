@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,15 @@ from lbnn.base.factored import Factored
 from lbnn.exporters.c import literals, names
 from lbnn.exporters.c.pack import PAD, packed_blocks
 from lbnn.exporters.c.program import Call, Emission, Lines, call, has_factors
-from lbnn.exporters.c.shapes import convolution_shape, factored_kernel
-from lbnn.graph import Graph, Node
+from lbnn.exporters.c.shapes import (
+    ConvShape,
+    conv_kernel,
+    conv_scratch,
+    convolution_shape,
+    factored_kernel,
+    factored_scratch,
+)
+from lbnn.graph import Node
 
 
 def pack_rank1(weight_mean: Floats, bias_mean: Floats, bias_var: Floats, groups: int = 1) -> Floats:
@@ -41,7 +47,7 @@ def emit_linear_rank1(node: Node, emission: Emission) -> list[Call]:
 
 
 def emit_conv_rank1(node: Node, emission: Emission) -> list[Call]:
-    """One call; the shared sums have memory of their own."""
+    """One call; the shared sums, or the inputs that they are taken from, have memory of their own."""
     weight, shape = factored(node), convolution_shape(node, emission.graph)
     w, factors = _constants(node, emission, weight)
     geometry = emission.geometry(node, "lbnn_conv_shape", shape)
@@ -56,9 +62,15 @@ def shares_sums(node: Node) -> bool:
     return ops.find(node.op).general == "conv" and has_factors(node)
 
 
-def shared_floats(graph: Graph) -> dict[str, int]:
-    """Floats for the shared sums of each convolution: one for each place of its output."""
-    return {node.name: prod(graph.values[node.name].shape[1:]) for node in graph.nodes if shares_sums(node)}
+def kernel_of(node: Node, shape: ConvShape) -> str:
+    """The kernel of a convolution of moments, without what its name says of factors and known inputs."""
+    return factored_kernel(shape) if has_factors(node) else conv_kernel(shape)
+
+
+def scratch_of(node: Node, shape: ConvShape, rows: int) -> int:
+    """Floats that it needs beside its arrays where a call computes so many rows."""
+    point = bool(ops.find(node.op).point_inputs)
+    return factored_scratch(shape, point, rows) if has_factors(node) else conv_scratch(shape, point)
 
 
 def _one_column(weight: Factored[Any]) -> bool:

@@ -134,30 +134,41 @@ def conv_kernel(shape: ConvShape) -> str:
 
 def factored_kernel(shape: ConvShape) -> str:
     """The fastest kernel for a convolution whose variances have factors, without its suffix _rank1."""
-    pairs = shape.groups == 1 and shape.out_channels % 2 == 0
-    if _window(shape) == (1, 1, 1, 1, 0, 0, 1, 1) and pairs and shape.in_height * shape.in_width >= 4:
-        return "lbnn_conv2d_1x1"
-    return "lbnn_conv2d_3x3" if _same(shape) and pairs and shape.in_width >= 4 else "lbnn_conv2d"
+    if conv_kernel(shape) != "lbnn_depthwise_3x3":
+        return conv_kernel(shape)
+    return "lbnn_conv2d_patch" if shape.groups == 1 else "lbnn_conv2d"
 
 
 def conv_scratch(shape: ConvShape, point: bool) -> int:
     """Floats that the kernel of a convolution needs beside its arrays; 0 of one that takes none."""
-    kernel, taps = conv_kernel(shape), shape.in_channels * shape.kernel_height * shape.kernel_width
-    if kernel == "lbnn_depthwise_3x3":
+    if conv_kernel(shape) == "lbnn_depthwise_3x3":
         return 1 if shape.stride_width == 2 else 3 * (2 if point else 3) * (shape.in_width + 2)
+    return _inputs_scratch(conv_kernel(shape), shape, point)
+
+
+def factored_scratch(shape: ConvShape, point: bool, rows: int) -> int:
+    """The same of one whose variances have factors: for inputs, or for sums that outputs share in `rows` rows."""
+    kernel = factored_kernel(shape)
+    inputs = _inputs_scratch(kernel, shape, point)
+    return inputs if kernel == "lbnn_conv2d_1x1" else max(inputs, rows * shape.out_width)
+
+
+def _inputs_scratch(kernel: str, shape: ConvShape, point: bool) -> int:
+    """Floats for the inputs of four pixels."""
+    taps = shape.in_channels * shape.kernel_height * shape.kernel_width
     if kernel == "lbnn_conv2d_3x3":
         return (36 if point else 54) * shape.in_channels
     return 0 if kernel == "lbnn_conv2d" else (8 if point else 12) * taps
 
 
-def in_place(shape: ConvShape) -> str:
-    """Where a convolution's output may lie over its input, mean over mean and variance over variance.
+def in_place(kernel: str, shape: ConvShape) -> str:
+    """Where a kernel's output may lie over its input, mean over mean and variance over variance.
 
     "start": both begin at one address. "ends": they do if no channel is added, and end at one address if none is lost.
     """
-    if conv_kernel(shape) == "lbnn_conv2d_1x1" and (shape.stride_height, shape.stride_width) == (1, 1):
+    if kernel == "lbnn_conv2d_1x1" and (shape.stride_height, shape.stride_width) == (1, 1):
         return "ends"
-    return "start" if conv_kernel(shape) == "lbnn_depthwise_3x3" else ""
+    return "start" if kernel == "lbnn_depthwise_3x3" else ""
 
 
 def _depthwise(shape: ConvShape) -> bool:

@@ -10,6 +10,7 @@ from lbnn import nn as bnn
 from lbnn.exporters.c import COptions, lower
 from lbnn.exporters.c.bands import loops_of
 from lbnn.model.file import read_model
+from uneven import uneven
 
 
 class Around(nn.Module):
@@ -42,9 +43,9 @@ NETWORKS = {
 SHAPE = (2, 12, 9)
 
 
-def model_of(name):
+def model_of(name, variance="full"):
     torch.manual_seed(5)
-    return read_model(bnn.Sequential(*NETWORKS[name](), bnn.Flatten()), SHAPE)
+    return read_model(uneven(bnn.Sequential(*NETWORKS[name](), bnn.Flatten()), variance), SHAPE)
 
 
 @pytest.fixture
@@ -57,10 +58,20 @@ def unbanded(monkeypatch):
     return start
 
 
-@pytest.mark.parametrize("flags", [("-O2",), ("-O2", "-DLBNN_NO_SIMD")], ids=["lanes", "scalar"])
+FORMS = {
+    "lanes": ("-O2",),
+    "scalar": ("-O2", "-DLBNN_NO_SIMD"),
+    "strict": ("-O2", "-DLBNN_NO_SIMD", "-DLBNN_STRICT"),
+    "small": ("-Os", "-DLBNN_NO_SIMD", "-DLBNN_OPTIMIZE_SIZE"),
+}
+CHOSEN = [("full", form) for form in ("lanes", "scalar")] + [("rank1", form) for form in FORMS]
+
+
+@pytest.mark.parametrize(("variance", "form"), CHOSEN)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_bands_take_less_memory_and_give_the_same_bits(name, flags, unbanded):
-    model, rng = model_of(name), np.random.default_rng(3)
+def test_bands_take_less_memory_and_give_the_same_bits(name, variance, form, unbanded):
+    flags = FORMS[form]
+    model, rng = model_of(name, variance), np.random.default_rng(3)
     x = rng.normal(size=(4, *SHAPE)).astype(np.float32)
     banded, got = lower(model, COptions()), lbnn.compile(model, flags=flags)(x)
     unbanded()

@@ -11,6 +11,7 @@ from lbnn.exporters.c.shapes import (
     conv_kernel,
     conv_scratch,
     factored_kernel,
+    factored_scratch,
     in_place,
     pool_kernel,
     small_shape,
@@ -69,24 +70,30 @@ def test_each_fast_convolution_is_taken_for_its_own_windows(shape, kernel):
     ],
 )
 def test_scratch_and_what_may_be_in_place(shape, floats, point_floats, place):
-    assert (conv_scratch(shape, False), conv_scratch(shape, True), in_place(shape)) == (floats, point_floats, place)
+    assert (conv_scratch(shape, False), conv_scratch(shape, True)) == (floats, point_floats)
+    assert in_place(conv_kernel(shape), shape) == place
 
 
 @pytest.mark.parametrize(
-    ("shape", "kernel"),
+    ("shape", "kernel", "floats", "of_one_row", "place"),
     [
-        (POINT, "lbnn_conv2d_1x1"),
-        (replace(POINT, in_height=1, in_width=3, out_height=1, out_width=3), "lbnn_conv2d"),
-        (replace(POINT, out_channels=5), "lbnn_conv2d"),
-        (replace(POINT, stride_width=2, out_width=2), "lbnn_conv2d"),
-        (THREE, "lbnn_conv2d_3x3"),
-        (replace(THREE, out_channels=3), "lbnn_conv2d"),
-        (replace(THREE, padding_height=0, out_height=5), "lbnn_conv2d"),
-        (DEEP, "lbnn_conv2d"),
+        (POINT, "lbnn_conv2d_1x1", 72, 72, "ends"),
+        (replace(POINT, out_channels=5), "lbnn_conv2d_1x1", 72, 72, "ends"),
+        (replace(POINT, stride_width=2, out_width=2), "lbnn_conv2d_1x1", 72, 72, ""),
+        (THREE, "lbnn_conv2d_3x3", 324, 324, ""),
+        (replace(THREE, in_height=60, out_height=60, in_width=7, out_width=7), "lbnn_conv2d_3x3", 420, 324, ""),
+        (replace(THREE, padding_height=0, out_height=3), "lbnn_conv2d_patch", 648, 648, ""),
+        (replace(THREE, groups=2), "lbnn_conv2d", 20, 4, ""),
+        (replace(DEEP, out_channels=12), "lbnn_conv2d", 20, 4, ""),
+        (replace(DEEP, in_channels=1, out_channels=1, groups=1), "lbnn_conv2d_patch", 108, 108, ""),
+        (DEEP, "lbnn_conv2d", 20, 4, ""),
     ],
 )
-def test_convolutions_with_factors_need_pairs_of_outputs_and_four_pixels(shape, kernel):
+def test_convolutions_with_factors_take_the_kernels_of_others(shape, kernel, floats, of_one_row, place):
+    """But none in groups; and where inputs take less room than a sum for each pixel, it is for the sums."""
     assert factored_kernel(shape) == kernel
+    assert [factored_scratch(shape, False, rows) for rows in (shape.out_height, 1)] == [floats, of_one_row]
+    assert in_place(kernel, shape) == place
 
 
 POOL = PoolShape(3, 4, 6, 2, 3, 2, 2, 2, 2, 0, 0, 1)
