@@ -272,6 +272,15 @@ class BayesianLayer(Layer):
         return Factored(mu, variance(rho.row), column.expand(self.groups, *column.shape))
 
 
+def ignore_inplace(layer: nn.Module, inplace: Any) -> None:
+    """Torch's argument changes nothing here: values are never written over."""
+    if not isinstance(inplace, bool):
+        name = type(layer).__name__
+        raise LbnnError(
+            f"{name}: inplace must be True or False, got {inplace!r:.50}; name other arguments, as in clamp=2.0"
+        )
+
+
 def inverse_softplus(sigma: float) -> float:
     """rho such that softplus(rho) = sigma."""
     if not (math.isfinite(sigma) and sigma > 0.0):

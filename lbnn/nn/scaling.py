@@ -63,14 +63,28 @@ class BatchNorm(Layer):
     running_mean: Tensor
     running_var: Tensor
 
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         if num_features < 1:
             raise LbnnError(f"BatchNorm: num_features must be at least 1, got {num_features}")
+        if not affine:
+            raise LbnnError("BatchNorm: affine=False is not supported; freeze it by layer.requires_grad_(False)")
+        if not track_running_stats or momentum is None:
+            raise LbnnError("batch norm without running statistics and momentum is not supported")
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        self.weight, self.bias = nn.Parameter(torch.ones(num_features)), nn.Parameter(torch.zeros(num_features))
-        self.register_buffer("running_mean", torch.zeros(num_features))
-        self.register_buffer("running_var", torch.ones(num_features))
+        ones, zeros = (make(num_features, device=device, dtype=dtype) for make in (torch.ones, torch.zeros))
+        self.weight, self.bias = nn.Parameter(ones), nn.Parameter(zeros)
+        self.register_buffer("running_mean", zeros.clone())
+        self.register_buffer("running_var", ones.clone())
 
     def attrs(self, *shapes: Shape) -> dict[str, Any]:
         """The number added to the variance."""
