@@ -138,8 +138,8 @@ LBNN_INLINE float lbnn_entropy(const float *probability, float *scratch, int k)
 #define LBNN_SWEEP_FALLEN 3.8f
 #define LBNN_SWEEP_BEYOND 4.0f
 #define LBNN_SWEEP_BEHIND 11.0f
-#define LBNN_SWEEP_UNIT 2.0f
-#define LBNN_SWEEP_NEARBY 0.5f
+#define LBNN_SWEEP_UNIT 1.0f
+#define LBNN_SWEEP_NEARBY 0.25f
 #define LBNN_SWEEP_NARROW 0.5f /* the variance below which five points do */
 #define LBNN_SWEEP_FARTHEST 1e15f
 #define LBNN_SWEEP_WIDEST 1e24f /* larger variances count as this one */

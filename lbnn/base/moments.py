@@ -174,9 +174,9 @@ LAYER_INSTEAD = {
     **{f"avg_pool{d}d": f"AvgPool{d}d(size)" for d in (1, 2)},
     **{f"adaptive_avg_pool{d}d": f"AdaptiveAvgPool{d}d(1)" for d in (1, 2)},
     "leaky_relu": "LeakyReLU(slope)",
-    "prelu": "PReLU(slope)",
+    "prelu": "PReLU()",
     **dict.fromkeys(("clamp", "clip"), "Clamp(low, high)"),
-    **dict.fromkeys(("interpolate", "upsample"), "Upsample(factor)"),
+    **dict.fromkeys(("interpolate", "upsample"), "UpsampleNearest(factor)"),
     "mean": "AdaptiveAvgPool2d(1)",
     "mish": "Pointwise(torch.nn.functional.mish)",
 }

@@ -160,9 +160,7 @@ def _batch_norm(module: nn.BatchNorm1d | nn.BatchNorm2d, sigma: float | None) ->
 
 
 def _flatten(module: nn.Flatten, sigma: float | None) -> nn.Module:
-    if (module.start_dim, module.end_dim) != (1, -1):
-        raise LbnnError("only Flatten(1, -1), all axes but the batch, is supported")
-    return bnn.Flatten()
+    return bnn.Flatten(module.start_dim, module.end_dim)
 
 
 def _softmax(module: nn.Softmax, sigma: float | None) -> nn.Module:

@@ -7,19 +7,25 @@ from typing import Any, ClassVar
 from torch import nn
 
 from lbnn.base.errors import LbnnError
-from lbnn.nn.base import Layer
+from lbnn.nn.base import Layer, ignore_inplace
 from lbnn.ops import Shape
 
 
 class LeakyReLU(Layer):
-    """Leaky-ReLU by exact moments, or in the paper's form with |E|/sigma clamped to `clamp`."""
+    """Leaky-ReLU by exact moments, or in the paper's form with |E|/sigma clamped to `clamp`.
+
+    `inplace` is torch's and changes nothing.
+    """
 
     op = "leaky_relu"
     loads = ("leaky_relu", "leaky_relu_clamped")
     counterpart: ClassVar[type[nn.Module] | None] = nn.LeakyReLU
 
-    def __init__(self, negative_slope: float = 0.01, clamp: float | None = None) -> None:
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False, *, clamp: float | None = None) -> None:
         super().__init__()
+        ignore_inplace(self, inplace)
+        if isinstance(clamp, bool):
+            raise LbnnError(f"clamp must be a number or None, got {clamp}; torch's inplace=True changes nothing here")
         if not 0.0 <= negative_slope <= 1.0:
             raise LbnnError(f"negative_slope must be from 0 to 1, got {negative_slope}")
         if clamp is not None and not clamp > 0.0:
@@ -56,5 +62,5 @@ class ReLU(LeakyReLU):
 
     counterpart = nn.ReLU
 
-    def __init__(self, clamp: float | None = None) -> None:
-        super().__init__(0.0, clamp)
+    def __init__(self, inplace: bool = False, *, clamp: float | None = None) -> None:
+        super().__init__(0.0, inplace, clamp=clamp)

@@ -101,11 +101,31 @@ class Layer(nn.Module):
 
     def run(self, *inputs: Signal) -> Signal:
         """Computes; a layer that does not always do what its operator does overrides it."""
-        shapes = [_shape_of(self, x) for x in inputs]
+        shapes = [self.shape_of(x) for x in inputs]
         return apply(self.op_name(), inputs, self.op_params(), self.attrs(*shapes), shapes)
+
+    def shape_of(self, x: Any) -> Shape:
+        """The shape of an input behind the batch axis, after checks that cost nothing."""
+        name = type(self).__name__
+        if isinstance(x, Moments):
+            if x.mean.shape != x.var.shape:
+                raise LbnnError(f"{name}: mean {tuple(x.mean.shape)} and variance {tuple(x.var.shape)} differ in shape")
+            x = x.mean
+        if not isinstance(x, Tensor):
+            raise LbnnError(f"{name}: expected a tensor or lbnn.Moments, got {type(x).__name__}")
+        if x.ndim < 2:
+            raise LbnnError(f"{name}: input of shape {tuple(x.shape)} has no batch axis; use x[None] for one sample")
+        self.accept(x)
+        return tuple(x.shape[1:]) if not is_traced() else _traced_shape(x)
 
     def accept(self, x: Tensor) -> None:
         """Refuses numbers that the layer can't compute with."""
+
+    def accept_dtype(self, x: Tensor, own: torch.dtype) -> None:
+        """Refuses numbers of another dtype than the weights', except where torch converts them by itself."""
+        if x.dtype is not own and not torch.is_autocast_enabled(x.device.type):
+            change = f"use x.to({own})" + (", or model.double()" if x.dtype is torch.float64 else "")
+            raise LbnnError(f"{type(self).__name__}: the input is {x.dtype}, the weights are {own}; {change}")
 
     def _fx_node(self, tracer: Any, inputs: tuple[Signal, ...]) -> Signal:
         out = fx_call(tracer, self, inputs)
@@ -130,21 +150,6 @@ def apply(
     elif op.arity != 1:
         inputs = tuple(x if isinstance(x, Moments) else Moments(x, torch.zeros_like(x)) for x in inputs)
     return compute(op, *inputs, **params, **attrs)
-
-
-def _shape_of(layer: Layer, x: Any) -> Shape:
-    """The shape behind the batch axis, after checks that cost nothing."""
-    name = type(layer).__name__
-    if isinstance(x, Moments):
-        if x.mean.shape != x.var.shape:
-            raise LbnnError(f"{name}: mean {tuple(x.mean.shape)} and variance {tuple(x.var.shape)} differ in shape")
-        x = x.mean
-    if not isinstance(x, Tensor):
-        raise LbnnError(f"{name}: expected a tensor or lbnn.Moments, got {type(x).__name__}")
-    if x.ndim < 2:
-        raise LbnnError(f"{name}: input of shape {tuple(x.shape)} has no batch axis; use x[None] for one sample")
-    layer.accept(x)
-    return tuple(x.shape[1:]) if not is_traced() else _traced_shape(x)
 
 
 def _traced_shape(x: Tensor) -> Shape:
@@ -249,10 +254,7 @@ class BayesianLayer(Layer):
 
     def accept(self, x: Tensor) -> None:
         """Numbers of the weights' own dtype, except where torch converts them by itself."""
-        here, own = x.dtype, self.weight_mu.dtype
-        if here is not own and not torch.is_autocast_enabled(x.device.type):
-            change = f"use x.to({own})" + (", or model.double()" if here is torch.float64 else "")
-            raise LbnnError(f"{type(self).__name__}: the input is {here}, the weights are {own}; {change}")
+        self.accept_dtype(x, self.weight_mu.dtype)
 
     def op_params(self) -> dict[str, Any]:
         """Weight and bias as Moments; a missing bias is the number zero, known exactly."""
@@ -268,6 +270,15 @@ class BayesianLayer(Layer):
             return Moments(mu, variance(rho))
         column = torch.ones_like(mu[0]) if rho.column is None else variance(rho.column)
         return Factored(mu, variance(rho.row), column.expand(self.groups, *column.shape))
+
+
+def ignore_inplace(layer: nn.Module, inplace: Any) -> None:
+    """Torch's argument changes nothing here: values are never written over."""
+    if not isinstance(inplace, bool):
+        name = type(layer).__name__
+        raise LbnnError(
+            f"{name}: inplace must be True or False, got {inplace!r:.50}; name other arguments, as in clamp=2.0"
+        )
 
 
 def inverse_softplus(sigma: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lbnn.base.errors import LbnnError
-from lbnn.nn.base import Layer
+from lbnn.nn.base import Layer, ignore_inplace
 from lbnn.ops import Shape
 
 
@@ -14,8 +14,9 @@ class Dropout(Layer):
 
     op = "dropout"
 
-    def __init__(self, p: float = 0.5) -> None:
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
+        ignore_inplace(self, inplace)
         if not 1e-6 <= p <= 0.999:
             raise LbnnError(f"p must be from 1e-6 to 0.999, got {p}; leave the layer out where nothing is dropped")
         self.p = float(p)

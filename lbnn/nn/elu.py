@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from lbnn.base.errors import LbnnError
-from lbnn.nn.base import Layer
+from lbnn.nn.base import Layer, ignore_inplace
 from lbnn.ops import OPS, Shape
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
@@ -21,8 +21,9 @@ class ELU(Layer):
     op = "elu"
     counterpart: ClassVar[type[nn.Module] | None] = nn.ELU
 
-    def __init__(self, alpha: float = 1.0, beta: float = 1.0, scale: float = 1.0) -> None:
+    def __init__(self, alpha: float = 1.0, inplace: bool = False, *, beta: float = 1.0, scale: float = 1.0) -> None:
         super().__init__()
+        ignore_inplace(self, inplace)
         read = OPS["elu"].attributes
         self.alpha, self.beta, self.scale = (
             read[key](key, float(value)) for key, value in (("alpha", alpha), ("beta", beta), ("scale", scale))
@@ -54,10 +55,10 @@ class CELU(ELU):
 
     counterpart = nn.CELU
 
-    def __init__(self, alpha: float = 1.0) -> None:
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         if not 1e-3 <= alpha <= 1e3:
             raise LbnnError(f"alpha must be from 0.001 to 1000, got {alpha}")
-        super().__init__(alpha, alpha)
+        super().__init__(alpha, inplace, beta=alpha)
 
     def extra_repr(self) -> str:
         """The argument."""
@@ -69,8 +70,8 @@ class SELU(ELU):
 
     counterpart = nn.SELU
 
-    def __init__(self) -> None:
-        super().__init__(SELU_ALPHA, scale=SELU_SCALE)
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(SELU_ALPHA, inplace, scale=SELU_SCALE)
 
     def extra_repr(self) -> str:
         """It has no argument."""

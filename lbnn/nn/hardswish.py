@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from lbnn.nn.base import Layer
+from lbnn.nn.base import Layer, ignore_inplace
 
 
 class Hardswish(Layer):
@@ -12,3 +12,7 @@ class Hardswish(Layer):
 
     op = "hardswish"
     counterpart = nn.Hardswish
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        ignore_inplace(self, inplace)

@@ -41,9 +41,13 @@ class _AvgPool(AveragePool):
         padding: IntOrTuple = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
+        divisor_override: int | None = None,
+        *,
         correlated: bool = False,
     ) -> None:
         super().__init__(correlated)
+        if divisor_override is not None:
+            raise LbnnError("divisor_override is not supported; put an lbnn.nn.Affine behind the pool")
         self.kernel_size = per_axis(kernel_size, self.rank)
         self.stride = self.kernel_size if stride is None else per_axis(stride, self.rank)
         self.padding = per_axis(padding, self.rank)
@@ -58,13 +62,6 @@ class _AvgPool(AveragePool):
     def from_file(cls, attrs: dict[str, Any], tensors: Mapping[str, Tensor]) -> Layer:
         """As many axes as the window has."""
         return AvgPool1d(**attrs) if len(attrs["kernel_size"]) == 1 else AvgPool2d(**attrs)
-
-    @classmethod
-    def like(cls, module: nn.Module) -> Layer:
-        """A pool that divides by what it counts, as ours do."""
-        if getattr(module, "divisor_override", None) is not None:
-            raise LbnnError("divisor_override is not supported; put an lbnn.nn.Affine behind the pool")
-        return super().like(module)
 
     def extra_repr(self) -> str:
         """As torch prints its own."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from lbnn.base.errors import LbnnError
-from lbnn.nn.base import Layer
+from lbnn.nn.base import Layer, ignore_inplace
 from lbnn.ops import Shape
 from lbnn.ops.smooth import grid_of
 from lbnn.ops.smooth_functions import FUNCTIONS
@@ -49,6 +49,10 @@ class SiLU(Tanh):
 
     function = "silu"
     counterpart = nn.SiLU
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        ignore_inplace(self, inplace)
 
 
 class GELU(Tanh):

@@ -17,9 +17,14 @@ from lbnn.ops import Shape
 
 
 class Flatten(Layer):
-    """All axes behind the batch axis made one."""
+    """All axes behind the batch axis made one: torch's layer with its usual arguments."""
 
     op = "flatten"
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        if (start_dim, end_dim) != (1, -1):
+            raise LbnnError("only Flatten(1, -1), all axes but the batch, is supported")
 
 
 class _ZeroPad(Layer):

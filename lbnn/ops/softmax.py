@@ -33,8 +33,9 @@ FALLEN = REACH + SHOULDER
 """Or later: where the product of all F is e^(-FALLEN^2 / 2), by so many steps of Newton's."""
 BEYOND, BEHIND = 4.0, 11.0
 """It ends where none of many classes is above: standard deviations, and noise."""
-UNIT, NEARBY = 2.0, 0.5
-"""The finest step follows the narrowest class that matters where the sweep begins."""
+UNIT, NEARBY = 1.0, 0.25
+"""The finest step follows the narrowest class that matters where the sweep begins. Where one of 100 classes is ten
+times as wide as the rest, all of which lie well behind the start, twice these numbers err by 1e-2."""
 FIRST = math.asinh(1.0)
 LONGEST = 1e9  # of the sweep, in units: keeps squares finite
 FARTHEST = 1e15  # below the start of the sweep a class has no part in it

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from elu_oracle import elu_moments
-from gumbel import crowded_rows, hard_rows, quadrature
+from gumbel import all_rows, quadrature
 from hardswish_oracle import hardswish_moments, hardswish_places
 from largest import pooled_moments
 from lbnn import ops
@@ -1184,8 +1184,8 @@ def _nm(path: Path, *options: str) -> list[str]:
 
 # ---- heads ---------------------------------------------------------------------------------------
 
-HEAD_ROWS = [row for classes, count in ((2, 6), (3, 6), (10, 12), (33, 2)) for row in hard_rows(count, classes, 5)]
-HEAD_ROWS += [row for classes, count in ((10, 6), (100, 4)) for row in crowded_rows(count, classes, classes)]
+HEAD_COUNTS = {2: (6, 0, 2), 3: (6, 0, 2), 10: (12, 6, 6), 33: (2, 0, 4), 100: (0, 4, 4)}
+HEAD_ROWS = [row for classes, counts in HEAD_COUNTS.items() for row in all_rows(classes, counts)]
 HEAD_ROWS += [(np.array([0.0, 1.0, -3.0]), np.zeros(3)), (np.array([-0.2]), np.array([1.5]))]
 WIDE_ROWS = [(np.zeros(3), np.array([1e18, 1e14, 1e12])), (np.zeros(2), np.array([1e19, 1e13]))]
 HEAD_TRUTH = [quadrature(*row) for row in HEAD_ROWS]

@@ -54,7 +54,7 @@ LAYERS = {
     "max pool 2x2": (lambda: bnn.MaxPool2d(2), PLANE, NARROW, "lbnn_max_pool", 238),
     "max pool 3x3": (lambda: bnn.MaxPool2d(3), NINES, NARROW, "lbnn_max_pool", 930),
     "correlated pool 2x2": (lambda: bnn.AvgPool2d(2, correlated=True), PLANE, NARROW, ("lbnn_pool", "lbnn_avg"), 130),
-    "upsample": (lambda: bnn.Upsample(2), PLANE, NARROW, "lbnn_upsample", 6.8),
+    "upsample": (lambda: bnn.UpsampleNearest(2), PLANE, NARROW, "lbnn_upsample", 6.8),
     "product": (Product, UNITS, NARROW, "lbnn_multiply", 19),
     "dropout": (lambda: bnn.Dropout(0.1), UNITS, NARROW, "lbnn_dropout", 8.3),
 }

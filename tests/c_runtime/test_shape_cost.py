@@ -51,7 +51,7 @@ def test_a_depthwise_product_takes_at_most_ten_at_any_width(widest, tmp_path):
     """Outputs of 3 to 24 columns, every other one, with a column of padding; a layer without any leads to the next."""
     widths, layers, kinds = range(widest, 2, -2), [], []
     for width in widths:
-        layers += [bnn.Upsample(2), depthwise(stride=2, padding=1), depthwise(padding=1), depthwise()]
+        layers += [bnn.UpsampleNearest(2), depthwise(stride=2, padding=1), depthwise(padding=1), depthwise()]
         kinds += [(width, "stride 2"), (width, "stride 1"), (width - 2, "no padding")]
     found = dict(zip(kinds[:-1], per_product(layers[:-1], (CHANNELS, widest, widest), tmp_path), strict=True))
     assert {kind: cost for kind, cost in found.items() if "stride" in kind[1] and cost > DEPTHWISE} == {}
@@ -66,7 +66,7 @@ def test_odd_channel_counts_take_at_most_a_fifth_more(kernel, stride, tmp_path):
     layers, counts = [], range(4, 17)
     for count in counts:
         for channels in ((CHANNELS, count), (count, CHANNELS)):
-            enlarged = [bnn.Upsample(stride)] if stride > 1 else []
+            enlarged = [bnn.UpsampleNearest(stride)] if stride > 1 else []
             layers += [*enlarged, bnn.Conv2d(*channels, kernel, stride=stride, padding=kernel // 2)]
     found = dict(zip(counts, per_product(layers, (CHANNELS, 8, 8), tmp_path)[::2], strict=True))
     times = {odd: 2 * found[odd] / (found[odd - 1] + found[odd + 1]) for odd in counts if odd % 2}
@@ -78,7 +78,7 @@ def test_a_stride_of_two_makes_products_little_dearer(tmp_path):
     layers = []
     for kernel in STRIDES:
         strided = bnn.Conv2d(32, 64, kernel, stride=2, padding=kernel // 2)
-        layers += [bnn.Upsample(2), strided, bnn.Conv2d(64, 32, kernel, padding=kernel // 2)]
+        layers += [bnn.UpsampleNearest(2), strided, bnn.Conv2d(64, 32, kernel, padding=kernel // 2)]
     costs = per_product(layers, (32, 8, 8), tmp_path)
     found = {kernel: costs[2 * at] for at, kernel in enumerate(STRIDES)}
     assert all(found[kernel] <= most for kernel, most in STRIDES.items()), found

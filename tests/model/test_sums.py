@@ -32,7 +32,7 @@ class Sum(nn.Module):
         torch.manual_seed(0)
         self.x, self.y, self.same = bnn.Conv1d(2, 2, 1, sigma=0.5), bnn.Conv1d(2, 2, 3, padding=1), nn.Identity()
         self.add, self.pad, self.act = bnn.Add(), bnn.ZeroPad1d((1, 0)), bnn.ReLU()
-        self.copy, self.line, self.window = bnn.Upsample(1), bnn.LeakyReLU(1.0), bnn.AvgPool1d(1)
+        self.copy, self.line, self.window = bnn.UpsampleNearest(1), bnn.LeakyReLU(1.0), bnn.AvgPool1d(1)
         self.make = make
 
     def forward(self, x):

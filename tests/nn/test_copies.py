@@ -22,11 +22,11 @@ def test_upsampling_is_torchs_own_of_both_moments(module):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: bnn.Upsample(0),
-        lambda: bnn.Upsample(1.5),
+        lambda: bnn.Upsample(scale_factor=0),
+        lambda: bnn.Upsample(scale_factor=1.5),
         lambda: lbnn.from_torch(nn.Upsample(scale_factor=2, mode="bilinear")),
         lambda: lbnn.from_torch(nn.Upsample(size=(4, 4))),
-        lambda: bnn.Upsample((2, 2))(torch.ones(1, 2, 3)),
+        lambda: bnn.Upsample(scale_factor=(2, 2))(torch.ones(1, 2, 3)),
         lambda: bnn.Dropout(0.0),
         lambda: bnn.Dropout(1.0),
         lambda: lbnn.from_torch(nn.Dropout(), dropout="maybe"),

@@ -141,6 +141,18 @@ def test_numbers_of_another_dtype_are_refused_with_what_to_do(layer, as_moments)
     layer.float()
 
 
+@pytest.mark.parametrize("layer", [bnn.BatchNorm1d(3), bnn.BatchNorm2d(3)])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("as_moments", [False, True])
+def test_so_are_those_that_a_batch_norm_gets(layer, training, as_moments):
+    x = torch.rand(2, 3, 4, 4, dtype=torch.float64)
+    with pytest.raises(
+        LbnnError, match=r"the input is torch.float64, the weights are torch.float32; use x.to"
+    ) as caught:
+        layer.train(training)(Moments(x, x) if as_moments else x)
+    assert "\n" not in str(caught.value) and layer.running_mean.tolist() == [0.0] * 3
+
+
 def test_behind_layers_without_weights_too_and_not_where_torch_converts():
     model = bnn.Sequential(bnn.Standardize(0.5, 2.0), bnn.ReLU(), bnn.Linear(3, 2))
     with pytest.raises(LbnnError, match=r"Linear: the input is torch.float64, the weights are torch.float32"):
@@ -148,3 +160,6 @@ def test_behind_layers_without_weights_too_and_not_where_torch_converts():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert model(torch.ones(2, 3)).mean.dtype is torch.bfloat16
         assert model[2](torch.ones(2, 3, dtype=torch.bfloat16)).mean.dtype is torch.bfloat16
+        norm = bnn.BatchNorm1d(3)
+        norm(torch.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]], dtype=torch.bfloat16))
+        assert norm.running_mean.tolist() == pytest.approx([0.2] * 3)

@@ -15,7 +15,7 @@ PAIRS = [
     (bnn.CELU(), nn.CELU()),
     (bnn.CELU(2.5), nn.CELU(2.5)),
     (bnn.SELU(), nn.SELU()),
-    (bnn.ELU(2.5, 2.5), nn.CELU(2.5)),
+    (bnn.ELU(2.5, beta=2.5), nn.CELU(2.5)),
 ]
 
 
@@ -32,7 +32,7 @@ def test_from_torch_makes_the_same_layer(layer, torch_layer):
     assert type(made) is type(layer) and made.attrs() == layer.attrs() and repr(made) == repr(torch_layer)
 
 
-@pytest.mark.parametrize("layer", [bnn.ELU(), bnn.ELU(1.5, 0.5, 2.0), bnn.CELU(1.7), bnn.SELU()], ids=repr)
+@pytest.mark.parametrize("layer", [bnn.ELU(), bnn.ELU(1.5, beta=0.5, scale=2.0), bnn.CELU(1.7), bnn.SELU()], ids=repr)
 def test_it_comes_back_from_a_file_by_its_name(tmp_path, layer):
     net, x = bnn.Sequential(bnn.Linear(3, 4), layer, bnn.Linear(4, 2)), torch.randn(5, 3)
     lbnn.save(net, tmp_path / "net.pt", input_shape=(3,))
@@ -51,8 +51,8 @@ def test_a_max_pool_changes_places_with_it():
     [
         (lambda: bnn.ELU(-0.5), "alpha must be a number from 0"),
         (lambda: bnn.ELU(float("nan")), "alpha must be a number"),
-        (lambda: bnn.ELU(1.0, 0.0), "beta must be a number"),
-        (lambda: bnn.ELU(1.0, 1.0, -1.0), "scale must be a number"),
+        (lambda: bnn.ELU(1.0, beta=0.0), "beta must be a number"),
+        (lambda: bnn.ELU(1.0, scale=-1.0), "scale must be a number"),
         (lambda: bnn.CELU(0.0), "alpha must be from 0.001"),
         (lambda: lbnn.from_torch(nn.Sequential(nn.ELU(-1.0))), r"module '0' \(torch.nn.ELU\): alpha must be"),
         (lambda: lbnn.from_torch(nn.Sequential(nn.RReLU())), "use LeakyReLU, whose slope is not drawn"),

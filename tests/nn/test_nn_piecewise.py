@@ -8,13 +8,15 @@ from torch import nn
 import lbnn
 from lbnn import LbnnError, Moments
 from lbnn import nn as bnn
+from lbnn.graph.reference import NUMPY
+from lbnn.ops import OPS
 
 PAIRS = [
     (bnn.ReLU6(), nn.ReLU6()),
     (bnn.Hardtanh(), nn.Hardtanh()),
     (bnn.Hardtanh(-0.3, 2.0), nn.Hardtanh(-0.3, 2.0)),
     (bnn.Hardsigmoid(), nn.Hardsigmoid()),
-    (bnn.PReLU(-1.5), nn.PReLU(init=-1.5)),
+    (bnn.PReLU(init=-1.5), nn.PReLU(init=-1.5)),
     (bnn.PReLU(), nn.PReLU()),
     (bnn.Clamp(min=0.1), nn.Threshold(0.1, 0.1)),
 ]
@@ -53,7 +55,7 @@ def test_what_jumps_or_differs_by_channel_is_refused(layer, message):
         (lambda: bnn.Hardtanh(1.0, 1.0), "below max_val"),
         (lambda: bnn.Clamp(), "or one of them"),
         (lambda: bnn.Clamp(2.0, 1.0), "a min below a max"),
-        (lambda: bnn.PReLU(float("inf")), "slopes must be a number"),
+        (lambda: bnn.PReLU(init=float("inf")), "slopes must be a number"),
         (lambda: bnn.Piecewise([0.0, 1.0], [1.0, 2.0]), "2 kinks divide 3 pieces"),
     ],
 )
@@ -70,8 +72,8 @@ def test_clamps_of_one_side_and_of_two():
 
 
 def test_a_layer_says_whether_its_function_rises():
-    assert bnn.ReLU6().rises and bnn.PReLU(0.0).rises and bnn.Clamp(max=0.0).rises
-    assert not bnn.PReLU(-0.1).rises and not bnn.Piecewise([0.0, 1.0], [0.0, 1.0, -0.5]).rises
+    assert bnn.ReLU6().rises and bnn.PReLU(init=0.0).rises and bnn.Clamp(max=0.0).rises
+    assert not bnn.PReLU(init=-0.1).rises and not bnn.Piecewise([0.0, 1.0], [0.0, 1.0, -0.5]).rises
 
 
 def test_kinks_are_those_of_float32_so_that_all_backends_have_the_same():
@@ -90,5 +92,49 @@ def test_a_slope_of_one_is_dropped_from_the_graph(tmp_path):
     from lbnn.graph.passes import prepare
     from lbnn.model.file import read_model
 
-    lbnn.save(bnn.Sequential(bnn.Linear(3, 4), bnn.PReLU(1.0)), tmp_path / "net.pt", input_shape=(3,))
+    lbnn.save(bnn.Sequential(bnn.Linear(3, 4), bnn.PReLU(init=1.0)), tmp_path / "net.pt", input_shape=(3,))
     assert [node.op for node in prepare(read_model(tmp_path / "net.pt").graph, False).nodes] == ["linear_point"]
+
+
+@pytest.mark.parametrize("slope", [-3.0, -1.0, -0.25, 0.0, 0.25, 1.0, 4.0])
+def test_prelu_has_the_moments_of_its_operator_with_any_slope(slope):
+    mean, sd = torch.meshgrid(torch.linspace(-6, 6, 25), torch.tensor([0.0, 1e-6, 0.1, 1.0, 7.0, 1e4]), indexing="ij")
+    x = Moments(mean.double() * sd.clamp_min(1.0), sd.double() ** 2)
+    layer = bnn.PReLU(init=slope).double()
+    want = OPS["piecewise"].formula(NUMPY, Moments(*(part.numpy() for part in x)), **layer.attrs())
+    out = layer(x).detach().numpy()
+    np.testing.assert_allclose(out.var, want.var, rtol=1e-9, atol=1e-300)
+    assert (np.abs(out.mean - want.mean) <= 1e-12 * (np.abs(x.mean) + x.sd).numpy()).all()
+
+
+def test_the_slope_of_prelu_learns_and_its_gradient_is_that_of_finite_differences():
+    mean = torch.tensor([[-2.0, -0.1, 0.0, 0.3, 4.0]], dtype=torch.float64, requires_grad=True)
+    var = torch.tensor([[1.0, 0.2, 3.0, 0.5, 2.0]], dtype=torch.float64, requires_grad=True)
+    layer = bnn.PReLU().double()
+
+    def moments(slope, m, v):
+        return tuple(torch.func.functional_call(layer, {"weight": slope}, (Moments(m, v),)))
+
+    assert torch.autograd.gradcheck(moments, (torch.tensor([-0.3], dtype=torch.float64, requires_grad=True), mean, var))
+    known = layer(Moments(mean, torch.zeros_like(var)))
+    assert torch.isfinite(torch.autograd.grad(sum(part.sum() for part in known), layer.weight)[0]).all()
+    net, x = bnn.Sequential(bnn.Linear(1, 8), bnn.PReLU(), bnn.Linear(8, 1)), torch.linspace(-2, 2, 64)[:, None]
+    lbnn.fit(net, (x, -x.abs()), epochs=5, batch_size=16)
+    assert float(net[1].weight.detach()) != 0.25
+
+
+def test_prelu_takes_torch_s_weights_and_goes_on_learning_when_it_is_loaded(tmp_path):
+    layer = bnn.PReLU()
+    layer.load_state_dict(nn.PReLU(init=-0.7).state_dict())
+    net, x = bnn.Sequential(bnn.Linear(3, 4), layer, bnn.Linear(4, 2)), torch.randn(5, 3)
+    lbnn.save(net, tmp_path / "net.pt", input_shape=(3,))
+    again = lbnn.load(tmp_path / "net.pt")
+    torch.testing.assert_close(tuple(again(x)), tuple(net.eval()(x)))
+    (found,) = [each for each in again.modules() if isinstance(each, bnn.PReLU)]
+    assert float(found.weight.detach()) == pytest.approx(-0.7) and found.weight.requires_grad
+
+
+@pytest.mark.parametrize("layer", [bnn.Clamp(min=0.0), bnn.Piecewise([0.0], [0.5, 2.0]), bnn.Hardtanh()])
+def test_other_functions_are_constants_in_a_file_as_before(layer, tmp_path):
+    lbnn.save(bnn.Sequential(bnn.Linear(3, 4), layer), tmp_path / "net.pt", input_shape=(3,))
+    assert [type(each) for each in lbnn.load(tmp_path / "net.pt").layers][1] is bnn.Piecewise

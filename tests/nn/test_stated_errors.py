@@ -22,7 +22,7 @@ CASES = {
     "Pointwise": (lambda: bnn.Pointwise(F.mish, range=(-16.0, 8.0), cells=192), F.mish),
     "Piecewise": (lambda: bnn.Piecewise((-1.0, 2.0), (0.5, 1.0, 0.0), 0.0), None),
     "Clamp": (lambda: bnn.Clamp(-1.0, 2.0), None),
-    "PReLU": (lambda: bnn.PReLU(0.25), None),
+    "PReLU": (bnn.PReLU, lambda x: F.prelu(x, torch.tensor([0.25]).double())),
 }
 """Layers that need arguments, and a function that is not the layer's own for known values."""
 

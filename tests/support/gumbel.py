@@ -112,3 +112,23 @@ def crowded_rows(count, classes, seed):
         sigma[0] = narrow
         away = draw.uniform(1.6, 2.9) if number % 2 else draw.uniform(-3.6, -2.0)
         yield away * sigma + draw.normal(0, draw.choice([0.5, 2, 5]), classes), sigma
+
+
+def outlier_rows(count, classes, seed):
+    """(mean, sigma) of logits: one to three classes of standard deviation 20 among others of 0.3 to 4, means in reach.
+
+    A sweep begins where the wide ones do, well behind the others, which fill a small part of it.
+    """
+    draw = np.random.default_rng(seed)
+    for number in range(count):
+        wide = min(int(draw.integers(1, 4)), classes - 1)
+        sigma = np.full(classes, draw.uniform(0.3, 4)) if number % 2 else draw.uniform(0.3, 4, classes)
+        mean = draw.normal(0, draw.choice([0, 0.5, 2, 5]), classes)
+        sigma[:wide], mean[:wide] = 20.0, draw.uniform(-40, 40, wide)
+        yield mean, sigma
+
+
+def all_rows(classes, counts):
+    """As many hard rows, crowded ones and those with outliers as `counts` says."""
+    kinds = zip((hard_rows, crowded_rows, outlier_rows), counts, strict=True)
+    return [row for kind, count in kinds for row in kind(count, classes, classes)]

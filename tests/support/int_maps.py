@@ -120,13 +120,13 @@ MAPS: dict[str, tuple[tuple[int, ...], Callable[[], nn.Module]]] = {
     "upsampled": (
         (2, 3, 5),
         lambda: bnn.Sequential(
-            _c2(2, 3, 3, padding=1), bnn.LeakyReLU(0.1), bnn.Upsample((3, 2)), _c2(3, 3, 2, stride=3), bnn.ReLU(),
-            bnn.Upsample((1, 3)),
+            _c2(2, 3, 3, padding=1), bnn.LeakyReLU(0.1), bnn.UpsampleNearest((3, 2)), _c2(3, 3, 2, stride=3),
+            bnn.ReLU(), bnn.UpsampleNearest((1, 3)),
         ),
     ),
     "upsampled along one axis": (
         (2, 7),
-        lambda: bnn.Sequential(bnn.Conv1d(2, 3, 3), bnn.Upsample(3), bnn.LeakyReLU(0.1), bnn.Conv1d(3, 2, 4)),
+        lambda: bnn.Sequential(bnn.Conv1d(2, 3, 3), bnn.UpsampleNearest(3), bnn.LeakyReLU(0.1), bnn.Conv1d(3, 2, 4)),
     ),
     "padded for itself": (
         (2, 5, 4),
@@ -149,7 +149,7 @@ MAPS: dict[str, tuple[tuple[int, ...], Callable[[], nn.Module]]] = {
     ),
     "the input upsampled": (
         (3, 2, 3),
-        lambda: bnn.Sequential(bnn.Upsample(2), bnn.ReLU(), _c2(3, 2, 3, padding=1)),
+        lambda: bnn.Sequential(bnn.UpsampleNearest(2), bnn.ReLU(), _c2(3, 2, 3, padding=1)),
     ),
     "pools alone behind the input": (
         (2, 12),

@@ -226,7 +226,7 @@ def clamp(draw: Draw, shape: Shape) -> Arguments:
 
 
 def prelu(draw: Draw, shape: Shape) -> Arguments:
-    return dict(slope=draw.odd(draw.pick([0.25, -0.7, 1.8, 0.0, 1.0]), float("nan")))
+    return dict(init=draw.odd(draw.pick([0.25, -0.7, 1.8, 0.0, 1.0]), float("nan")))
 
 
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import lbnn
-from gumbel import crowded_rows, hard_rows, quadrature
+from gumbel import all_rows, quadrature
 from lbnn import nn as bnn
 from lbnn.device.devices import run_model
 from lbnn.exporters.c import COptions, generate, lower
@@ -138,7 +138,7 @@ def test_ten_classes_take_at_most_60000_instructions_on_a_cortex_m4f(tmp_path, s
     model, options = read_model(logits, (10,)), COptions(name="net", input_variance=True)
     written = write_program(lower(model, options), model, options, tmp_path / "c")
     rng = np.random.default_rng(0)
-    rows = [*hard_rows(12, 10, 5), *crowded_rows(6, 10, 5)]
+    rows = all_rows(10, (12, 6, 12))
     rows += [(rng.normal(size=10), np.full(10, np.sqrt(v))) for v in (0.3, 0.5, 2, 5, 20, 400)]
     mean, var = (np.array(part, np.float32) for part in zip(*((m, s**2) for m, s in rows), strict=True))
     flags = ("-O2", f"-std={standard}", "-fno-math-errno")
