@@ -106,6 +106,7 @@ def render_page(report: Report) -> str:
         "report/page.html.j2",
         report=report,
         version=__version__,
+        perhaps=parts.PERHAPS,
         reserve=(parts.RESERVE_FLASH, parts.RESERVE_RAM),
         tolerance=FLOAT32_TOLERANCE,
         verified_flags=" ".join(DEFAULT_FLAGS),
