@@ -2,8 +2,8 @@
 
 Flash: weights, code, the routines for float where the core has no unit for it and they are called, and a reserve. RAM:
 work buffer, stack, the caller's input and output arrays, and a reserve. The estimate of code and stack is an upper
-bound for gcc on Cortex-M, see lbnn/exporters/c/footprint.py; other instruction sets get an allowance on top, and AVR has
-a bound of its own, which a compiler may stay far below: a part that it exceeds is "perhaps" large enough.
+bound for gcc on Cortex-M, see lbnn/exporters/c/footprint.py; other instruction sets get an allowance on top, and AVR
+has a bound of its own, which a compiler may stay far below: a part that it exceeds is "perhaps" large enough.
 """
 
 from __future__ import annotations

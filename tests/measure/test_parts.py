@@ -79,7 +79,7 @@ def test_an_avr_keeps_the_weights_in_flash_alone():
 def test_an_avr_is_refused_where_the_least_of_the_code_is_too_much_and_perhaps_between():
     uno, least = BY_NAME["Arduino Uno"], round(LEAST_SHARE * 9000)
     room = uno.flash - parts.RESERVE_FLASH
-    told = {weights: verdict(place(replace(SMALL, weight_bytes=weights), uno)) for weights in (room - 9000, room - least)}
+    told = {kept: verdict(place(replace(SMALL, weight_bytes=kept), uno)) for kept in (room - 9000, room - least)}
     assert told == {room - 9000: "ok", room - least: "perhaps"}
     for change in ({"weight_bytes": room - least + 1}, {"weight_bytes": room - least, "work_bytes": 2000}):
         assert verdict(place(replace(SMALL, **change), uno)) == "too small"

@@ -13,10 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measure_kernels import KERNEL, LEVELS
-
 from lbnn.base import resources
 from lbnn.device.elf import image_sizes
+from measure_kernels import KERNEL, LEVELS
 
 GCC, CHIP = "avr-gcc", "-mmcu=atmega2560"
 ALONE = ("-nostdlib", "-Wl,--unresolved-symbols=ignore-all")

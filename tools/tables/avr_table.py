@@ -1,7 +1,4 @@
-"""Prints what models of the examples take of an AVR's flash in each form, as avr-gcc builds them.
-
-    python tools/tables/avr_table.py
-"""
+"""Prints what models of the examples take of an AVR's flash in each form, as avr-gcc builds them (docs/forms.md)."""
 
 from __future__ import annotations
 

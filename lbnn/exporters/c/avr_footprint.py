@@ -1,7 +1,7 @@
 """Bytes of code on an AVR with 16-bit ints, libgcc's routines for float among them: an upper bound, and a lower one.
 
-A kernel alone takes what any call of it may need. A compiler that sees each call drops what these do not: half of a small
-network and more, so that between both bounds only a build tells.
+A kernel alone takes what any call of it may need. A compiler that sees each call drops what these do not, half of a
+small network and more, so that between both bounds only a build tells.
 """
 
 from __future__ import annotations
