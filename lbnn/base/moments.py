@@ -69,7 +69,7 @@ class Moments(NamedTuple, Generic[Part]):
 
     def __getattr__(self, name: str) -> Any:
         """Of what tensors have and Moments have not, such as `m.relu()`."""
-        raise AttributeError(f"Moments have no {name!r}; {instead(name)}{ASKED_BY_LAYERS.get(name, '')}")
+        raise AttributeError(f"Moments have no {name!r}; {instead(name)}")
 
     def _each(self, function: Callable[[Any], Any]) -> Moments[Any]:
         return Moments(function(self.mean), function(self.var))
@@ -117,6 +117,30 @@ class Moments(NamedTuple, Generic[Part]):
     def __radd__(self, other: Any) -> Moments[Any]:
         return self.__add__(other)
 
+    def __matmul__(self, other: Any) -> Any:
+        return _without("@", "matmul")
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return _without("@", "matmul")
+
+    def __pow__(self, power: Any) -> Any:
+        return _without("**", "pow")
+
+    def __rpow__(self, base: Any) -> Any:
+        return _without("a power with a random exponent", "")
+
+    def __abs__(self) -> Any:
+        return _without("abs", "abs")
+
+    def __float__(self) -> float:
+        return float(_without("float", "float"))
+
+    def __int__(self) -> int:
+        return int(_without("int", "int"))
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _without("division by a random value", "")
+
     def __rmul__(self, scale: Any) -> Moments[Any]:
         return self.__mul__(scale)
 
@@ -158,11 +182,11 @@ INSTEAD = {
     "size": "use x.shape",
     "cpu": 'use x.to("cpu")',
     "cuda": 'use x.to("cuda")',
+    "dim": "in place of torch's batch norms use lbnn.nn.BatchNorm1d(features) or BatchNorm2d(channels). "
+    f"Of a recurrent layer {instead_of('LSTM')}; for attention {instead_of('Attention')}",
+    **dict.fromkeys(("float", "int"), "use float(m.mean) and float(m.var) of a single number"),
 }
 """What to use for torch's functions, where it has another name."""
-
-ASKED_BY_LAYERS = {"dim": f". Of a recurrent layer {instead_of('LSTM')}; for attention {instead_of('Attention')}"}
-"""What layers of torch ask their input for that have no counterpart."""
 
 LAYER_INSTEAD = {
     **{name.lower(): f"{name}()" for name in ("ReLU", "ReLU6", "Sigmoid", "Tanh", "SiLU", "GELU", "ELU")},
@@ -175,6 +199,12 @@ LAYER_INSTEAD = {
     **{f"adaptive_avg_pool{d}d": f"AdaptiveAvgPool{d}d(1)" for d in (1, 2)},
     "leaky_relu": "LeakyReLU(slope)",
     "prelu": "PReLU()",
+    **dict.fromkeys(("linear", "matmul", "mm", "addmm"), "Linear(inputs, outputs)"),
+    **{f"conv{d}d": f"Conv{d}d(channels, filters, size)" for d in (1, 2)},
+    **{f"conv_transpose{d}d": f"ConvTranspose{d}d(channels, filters, size)" for d in (1, 2)},
+    **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "feature_dropout"), "Dropout(p)"),
+    **dict.fromkeys(("batch_norm", "batchnorm"), "BatchNorm1d(features)"),
+    **dict.fromkeys(("pow", "square"), "Pointwise(torch.square, (low, high))"),
     **dict.fromkeys(("clamp", "clip"), "Clamp(low, high)"),
     **dict.fromkeys(("interpolate", "upsample"), "UpsampleNearest(factor)"),
     "mean": "AdaptiveAvgPool2d(1)",
@@ -191,6 +221,11 @@ def instead(name: str, otherwise: str = OTHERWISE) -> str:
 
 class NoMomentsError(LbnnError, TypeError):
     """A function that Moments can't go through; a TypeError, so that `==` and operators of other classes go on."""
+
+
+def _without(what: str, name: str) -> Any:
+    """Of an operator of Python that Moments have not."""
+    raise NoMomentsError(f"{what} has no moments; {instead(name)}")
 
 
 def _plain(value: Any) -> Any:

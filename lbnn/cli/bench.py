@@ -12,7 +12,7 @@ from lbnn.cli.command import AS_JSON, DTYPE, MODEL, command, print_json, split_n
 @command("lbnn bench gas_sensor.pt --backends onnx,c,cortex-m4-gcc --layers")
 @MODEL
 @click.option("--backends", help="Comma-separated; default is a choice of those whose tools are here.")
-@click.option("--layers", is_flag=True, help="Instructions of each layer on a Cortex-M4F, and the fewest possible.")
+@click.option("--layers", is_flag=True, help="Instructions of each layer on a Cortex-M4F, and the fewest near kinks.")
 @DTYPE
 @AS_JSON
 def bench_command(model: Path, backends: str | None, layers: bool, dtype: str, as_json: bool) -> None:

@@ -93,7 +93,7 @@ class AvrImage:
         """See Image."""
         with temporary_folder() as folder:
             runs = [self._run(part, folder) for part in self._parts(samples, folder)]
-            sizes = self._sizes(folder)
+            sizes = self.sizes(folder)
         records = np.concatenate([run[1] for run in runs])
         empty, delay = (int(number) for number in runs[0][0][1:])
         return collect(
@@ -157,7 +157,7 @@ class AvrImage:
         interrupts = ticks >> 16
         return np.rint(ticks - interrupts * overflow).astype(np.int64) - empty + self.board.return_cycles
 
-    def _sizes(self, folder: Path) -> Sizes:
+    def sizes(self, folder: Path) -> Sizes:
         """Those of the model alone."""
         roots = ("-nostartfiles", "-Wl,--gc-sections", f"-Wl,-e,{self.model.predict}", f"-Wl,-u,{self.model.predict}")
         flags = (*_target(self.board), *self.flags, *roots, "-lm")

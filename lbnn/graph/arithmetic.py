@@ -1,7 +1,8 @@
 """The fewest instructions a layer can take on one scalar core: what its arithmetic needs, whatever the code.
 
 Every number of an input, every weight and every result is moved once (a load or a store); what else an operator takes
-is its own fact. No code reaches it where a layer has more sums than the core has registers.
+is its own fact. No code reaches it where a layer has more sums than the core has registers; an activation takes less of
+units far from its kinks, where it is a line, than what is counted here, which is the arithmetic of units near them.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from lbnn.measure.backends import choose_backends
 from lbnn.measure.cost import Cost
 from lbnn.measure.counting import REFERENCE_DEVICES, Counted, count_backend, too_slow
 from lbnn.measure.host_times import Timed, host_times
-from lbnn.measure.layers import LayerCost, total
+from lbnn.measure.layers import FEWEST, LayerCost, total
 from lbnn.measure.peers import PEERS, fastbnns_lacks
 from lbnn.measure.sampling import Sampling, sampled_passes
 from lbnn.measure.subject import NAME, TIMED_BATCH, Subject, ordinary_inputs
@@ -229,5 +229,5 @@ def show_layers(bench: Bench) -> None:
         [row.layer, row.op, row.shape, thousands(row.instructions), *_least(row)]
         for row in (*bench.layers, total(bench.layers))
     ]
-    columns = ("layer", "operator", "shape", "instructions", "minimum", "ratio")
+    columns = ("layer", "operator", "shape", "instructions", FEWEST, "ratio")
     print_table(columns, rows, "instructions a layer, Cortex-M4F")

@@ -213,7 +213,7 @@ def _form_cells(name: str, form: Footprint | str) -> list[str]:
     if isinstance(form, str):
         return [name, "", "", "", "", form]
     fits = parts.fits(form)
-    short = ", ".join(fit.part.name for fit in fits if not fit.fits)
+    short = ", ".join(f"{fit.part.name}{' (perhaps)' if fit.perhaps else ''}" for fit in fits if not fit.fits)
     sizes = (form.weight_bytes, form.code_bytes, form.ram_bytes)
     return [name, *map(thousands, sizes), f"{sum(fit.fits for fit in fits)} of {len(fits)}", short]
 
@@ -221,13 +221,15 @@ def _form_cells(name: str, form: Footprint | str) -> list[str]:
 def show_parts(fits: Sequence[parts.Fit]) -> None:
     """Which parts the model fits, and what is left for the rest of the firmware."""
     rows = [
-        [x.part.name, x.part.core, "yes" if x.part.fpu else "no", "ok" if x.fits else "too small",
+        [x.part.name, x.part.core, "yes" if x.part.fpu else "no", parts.verdict(x),
          _left(x.flash_left, x.part.flash), _left(x.ram_left, x.part.ram), x.part.note]
         for x in fits
     ]  # fmt: skip
     reserve = f"{kilobytes(parts.RESERVE_FLASH)} and {kilobytes(parts.RESERVE_RAM)} for the rest of the firmware"
     title = f"\nleft on well-known parts, after the caller's input and output and {reserve}"
     print_table(PART_COLUMNS, rows, title)
+    if devices := dict.fromkeys(fit.part.device for fit in fits if fit.perhaps):
+        print(f"perhaps: {parts.PERHAPS}, as lbnn verify --backends {','.join(devices)} does")
 
 
 def _left(count: int, capacity: int) -> str:

@@ -15,6 +15,9 @@ from lbnn.exporters.c.program import Program
 from lbnn.exporters.c.view import layer_lines
 from lbnn.graph.arithmetic import minimum
 
+FEWEST = "fewest near kinks"
+"""What the minimum is called: activations take less of units whose Gaussian lies on one side of their kink."""
+
 
 @dataclass(frozen=True)
 class LayerCost:

@@ -25,7 +25,7 @@ from lbnn.measure.counting import FLAGS_TEXT
 from lbnn.measure.evaluation import Evaluated
 from lbnn.measure.inspection import C_FORMS, Inspection
 from lbnn.measure.labels import percent, trained_how
-from lbnn.measure.layers import LayerCost
+from lbnn.measure.layers import FEWEST, LayerCost, total
 from lbnn.measure.loss import BitLoss
 from lbnn.measure.parity import FLOAT32_TOLERANCE, Verdict
 from lbnn.measure.slices import Drawn
@@ -93,6 +93,16 @@ class Report:
         return trained_how(self.model.metadata)
 
     @property
+    def head(self) -> str | None:
+        """What makes classes of the output, behind the last layer."""
+        return self.model.graph.head
+
+    @property
+    def layers_total(self) -> LayerCost:
+        """As `lbnn bench` sums them up."""
+        return total(self.layers)
+
+    @property
     def heaviest(self) -> int:
         """Instructions of the most expensive layer."""
         return max((layer.instructions for layer in self.layers), default=1)
@@ -106,6 +116,8 @@ def render_page(report: Report) -> str:
         "report/page.html.j2",
         report=report,
         version=__version__,
+        perhaps=parts.PERHAPS,
+        fewest=FEWEST,
         reserve=(parts.RESERVE_FLASH, parts.RESERVE_RAM),
         tolerance=FLOAT32_TOLERANCE,
         verified_flags=" ".join(DEFAULT_FLAGS),

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from lbnn.base.errors import LbnnError, one_line
 from lbnn.base.files import refuse_unwritable, write_file
+from lbnn.base.terminal import thousands
 from lbnn.exporters import wasm
 from lbnn.exporters.c import Footprint
 from lbnn.exporters.c.names import identifier
@@ -92,7 +93,7 @@ def gather(
     inspected = inspect_model(model)
     classes = () if model.graph.head is None else class_names_of(model)
     inputs, targets = input_names(model), classes[-output_size(model) :] if classes else target_names(model)
-    live = None if wasm.missing() or len(inputs) > MOST_LIVE_INPUTS else live_data(model, inputs, targets, table)
+    live_missing = why_not_live(len(inputs))
     return Report(
         model=model,
         inspection=inspected,
@@ -113,10 +114,17 @@ def gather(
         fitted_to_data=data is not None and is_training_data(model.metadata, data),
         drawn=draw_without_data(path, model, inputs, targets) if table is None and find_spec("matplotlib") else None,
         layers_by=reference_device() or "",
-        live=live,
-        live_missing=wasm.missing() if len(inputs) <= MOST_LIVE_INPUTS else "",
+        live=None if live_missing else live_data(model, inputs, targets, table),
+        live_missing=live_missing,
         c_name=identifier(model.name),
     )
+
+
+def why_not_live(inputs: int) -> str:
+    """What the page says where the model does not run in it."""
+    if inputs > MOST_LIVE_INPUTS:
+        return f"A model of at most {MOST_LIVE_INPUTS} inputs runs in this page; this one has {thousands(inputs)}."
+    return f"With zig the model itself runs in this page: {missing}" if (missing := wasm.missing()) else ""
 
 
 def form_row(model: Model, name: str, form: Footprint | str) -> FormRow:

@@ -31,6 +31,25 @@ DATE = re.compile(
 
 NO_ROWS = "has no rows below its first line"
 INDEX = "the first column has no name: left out as an index"
+BINARY_FILES = {
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"GIF87a": "a picture",
+    b"GIF89a": "a picture",
+    b"\x08": "an ONNX file",  # the number of the field that comes first there
+    b"%PDF-": "a PDF document",
+    b"\x7fELF": "a program",
+    b"\0asm": "a program",
+    b"\x1f\x8b": "a compressed file",
+    b"BZh91AY": "a compressed file",
+    b"\xfd7zXZ": "a compressed file",
+    b"\x28\xb5\x2f\xfd": "a compressed file",
+    b"\x93NUMPY": "one array of numpy",
+    b"\x89HDF": "an HDF5 file",
+    b"SQLite format 3": "a database",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet of old",
+}
+"""What files begin with that hold no rows of text."""
 DECIMAL_NUMBER = re.compile(r"[-+]?[0-9]+([.,][0-9]+)?([eE][-+]?[0-9]+)?")
 
 
@@ -83,6 +102,9 @@ def refuse_archives(path: Path) -> None:
     """A file that is no text in any encoding, and says at its beginning what it is."""
     with path.open("rb") as file:
         start = file.read(300)
+    kinds = [kind for mark, kind in BINARY_FILES.items() if start.startswith(mark)]
+    if kinds:
+        raise LbnnError(f"is {kinds[0]}, not a table; give a CSV, a Parquet file or an .npz")
     if start.startswith(b"PK\x03\x04"):
         kind = "a model file" if b"data.pkl" in start else "a zip archive, as spreadsheets are"
         raise LbnnError(f"is {kind}, not a table; give a CSV, a Parquet file or an .npz")

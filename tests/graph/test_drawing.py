@@ -21,5 +21,15 @@ def test_a_residual_sum_is_drawn_with_a_line_around_and_a_huge_graph_not_at_all(
     drawn = draw_graph(graph)
     assert drawn.count('class="edge"') == sum(len(node.inputs) for node in graph.nodes)
     assert drawn.count("<rect") == len(graph.nodes) + 1
+    assert "head" not in drawn
     deep = bnn.Sequential(*(bnn.LeakyReLU() for _ in range(MOST_NODES + 1)))
     assert draw_graph(read_model(deep, (2,)).graph) == ""
+
+
+def test_what_makes_classes_of_the_output_is_the_last_box():
+    graph = read_model(bnn.Sequential(bnn.Linear(2, 3), bnn.SoftmaxHead()), (2,)).graph
+    drawn = draw_graph(graph)
+    assert drawn.count("<rect") == len(graph.nodes) + 2 and drawn.count('class="edge"') == len(graph.nodes) + 1
+    *_, last = drawn.split('<g class="node ')
+    assert last.startswith("out") and ">softmax<" in last and "3 probabilities" in last
+    assert drawn.count('class="node out"') == 1

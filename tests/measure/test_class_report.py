@@ -96,3 +96,9 @@ def test_the_head_is_part_of_what_is_counted(tmp_path):
     ends = {line.split()[0]: line.split()[-2:] for line in shown.stdout.splitlines() if line.strip()}
     assert ends["head"] == ends["total"] == ["-", "-"]  # the least of the layers before is not that of the whole
     assert '<td class="n">-</td><td class="n">-</td></tr>' in report(model, tmp_path / "r.html")
+
+
+def test_the_head_is_the_last_box_and_the_last_layer(page):
+    graph, table = page.split("<h2>Network</h2>")[1].split("</svg>")[0], page.split("<tfoot>")[0].split("</tr>")[-2]
+    assert graph.rindex(">softmax<") > graph.rindex(">linear<")
+    assert [cell.split("<")[0] for cell in table.split("<td>")[1:4]] == ["head", "softmax", "probability[3]"]

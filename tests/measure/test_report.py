@@ -9,6 +9,7 @@ import torch
 import lbnn
 from lbnn import nn as bnn
 from lbnn.graph.drawing import draw_graph
+from lbnn.measure.live import MOST_LIVE_INPUTS
 from lbnn.model.file import read_model
 from reports import HOSTILE, Elements, network, report, save_named, write_csv
 
@@ -98,3 +99,8 @@ def test_hostile_layer_names_stay_text(tmp_path):
     graph = read_model(tmp_path / "m.pt").graph
     evil = replace(graph, nodes=(replace(graph.nodes[0], name="<b>x</b>"),), output="<b>x</b>")
     assert "&lt;b&gt;x&lt;/b&gt;" in draw_graph(evil) and "<b>" not in draw_graph(evil)
+
+
+def test_a_model_with_too_many_inputs_to_try_says_so(tmp_path):
+    text = Elements(report(save_named(tmp_path, MOST_LIVE_INPUTS + 1), tmp_path / "r.html")).text
+    assert "at most 16 inputs runs in this page; this one has 17." in text

@@ -73,6 +73,43 @@ def test_the_table_is_in_the_order_of_names():
     assert [line.split(" | ")[0] for line in lines[2:]] == ["| A", "| b", "| c"]
 
 
+CELLS = {"how": "h", "version": "1", "result": "runs"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"version": "2"}, []),
+        ({"result": "**fails**"}, ["- b | h | runs", "+ b | h | **fails**"]),
+        ({"how": "i"}, ["- b | h | runs", "+ b | i | runs"]),
+    ],
+)
+def test_the_check_sees_all_but_versions(change, said):
+    page = f"# x\n\n{ecosystem.table({'a': CELLS, 'b': CELLS})}\nend\n"
+    assert ecosystem.differences(page, {"a": CELLS, "b": CELLS | change}) == said
+
+
+def test_the_check_sees_rows_that_are_only_there_or_only_here():
+    page = ecosystem.table({"a": CELLS})
+    assert ecosystem.differences(page, {"b": CELLS}) == ["- a | h | runs", "+ b | h | runs"]
+
+
+@pytest.mark.parametrize(("page", "status"), [("runs", 0), ("**fails**", 1)])
+def test_a_page_that_says_another_thing_fails_the_check(monkeypatch, tmp_path, page, status):
+    for name, text in (
+        ("RECORD", json.dumps({"a": CELLS})),
+        ("PAGE", ecosystem.table({"a": CELLS | {"result": page}})),
+    ):
+        (tmp_path / name).write_text(text)
+        monkeypatch.setattr(ecosystem, name, tmp_path / name)
+    monkeypatch.setattr("sys.argv", ["ecosystem.py", "check"])
+    if not status:
+        ecosystem.main()
+        return
+    with pytest.raises(SystemExit, match="write it anew"):
+        ecosystem.main()
+
+
 def test_every_ecosystem_that_a_test_names_is_on_the_page():
     page = (ROOT / "docs/ecosystem.md").read_text()
     marks = [re.findall(r'ecosystem\(\s*"(.*?)"', path.read_text()) for path in (ROOT / "tests").rglob("test_*.py")]

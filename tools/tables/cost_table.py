@@ -29,7 +29,7 @@ from lbnn.device.results import DeviceResult
 from lbnn.exporters.c import COptions, footprint, lower
 from lbnn.exporters.c.folder import write_program
 from lbnn.measure.counting import DEVICE_FLAGS, Counted, count_backend, reference_layer_costs
-from lbnn.measure.layers import LayerCost, total
+from lbnn.measure.layers import FEWEST, LayerCost, total
 from lbnn.measure.subject import COUNTED, NAME, Subject, ordinary_inputs
 from lbnn.model.file import Model, read_model
 
@@ -105,7 +105,7 @@ def layers() -> str:
 def _layers(model: Model) -> str:
     costs = reference_layer_costs(model)
     rows = [[one.layer, one.op, one.shape, *_cells(one)] for one in (*costs, total(costs))]
-    return markdown([["layer", "operator", "shape", "instructions", "minimum", "ratio"], *rows], words=3)
+    return markdown([["layer", "operator", "shape", "instructions", FEWEST, "ratio"], *rows], words=3)
 
 
 def _cells(one: LayerCost) -> list[str]:

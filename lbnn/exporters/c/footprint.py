@@ -10,6 +10,7 @@ from math import prod
 from lbnn.base.factored import Factored
 from lbnn.base.moments import Moments
 from lbnn.device.generated import DECISION_WORDS
+from lbnn.exporters.c.avr_footprint import avr_code
 from lbnn.exporters.c.bands import loops_of
 from lbnn.exporters.c.half_footprint import HALF_KERNELS
 from lbnn.exporters.c.heads import head_kernels, stack_len
@@ -146,6 +147,7 @@ class Footprint:
     push_macs: int = 0  # of the costliest sample
     floats: bool = True  # whether anything is computed in float
     wide_int: bool = False  # whether it needs an int of 32 bits
+    avr_code_bytes: int = 0  # code_bytes for an AVR, libgcc included
 
     @property
     def flash_bytes(self) -> int:
@@ -166,7 +168,7 @@ class Footprint:
     @property
     def numbers(self) -> dict[str, int]:
         """Everything by name; what is of streams alone where there is one."""
-        left_out = ("floats", "wide_int", *(() if self.state_bytes else _OF_STREAMS))
+        left_out = ("floats", "wide_int", "avr_code_bytes", *(() if self.state_bytes else _OF_STREAMS))
         return {key: value for key, value in asdict(self).items() if key not in left_out}
 
     @property
@@ -195,6 +197,7 @@ def footprint(program: Program) -> Footprint:
         io_bytes=_io_bytes(program),
         floats=not program.dtype.is_integer or program.graph.head is not None,
         wide_int=program.dtype.is_integer or bool(machine_limits(program)),
+        avr_code_bytes=avr_code(kernels, functions, bands, program.dtype.half),
         **({} if push is None else _of_push(push)),
     )
 

@@ -8,9 +8,11 @@ import pytest
 
 import streams
 from c_models import STRICT, WARNINGS, export, run
+from lbnn import nn as bnn
 from lbnn.exporters.c import PACKAGES, COptions, export_c
 from lbnn.graph.passes import prepare
 from lbnn.graph.reference import predict
+from lbnn.model.file import read_model
 from places import need
 
 OF_C = [name for name in PACKAGES if name != "npm"]
@@ -226,3 +228,20 @@ def test_a_package_can_hold_a_single_file(tmp_path, package, dtype):
         {"src/gas_sensor.c", "src/gas_sensor.h"},
         {"src/gas_sensor.c", "include/gas_sensor.h"},
     )
+
+
+MANIFESTS = {
+    "arduino": "library.properties",
+    "esp-idf": "idf_component.yml",
+    "platformio": "library.json",
+    "zephyr": "zephyr/Kconfig",
+}
+
+
+@pytest.mark.parametrize("package", OF_C)
+def test_a_package_says_whether_it_gives_probabilities(packages, tmp_path, package):
+    model = read_model(bnn.Sequential(bnn.Linear(2, 3), bnn.SoftmaxHead()), (2,))
+    told = (export_c(model, tmp_path / package, COptions(package=package)) / MANIFESTS[package]).read_text()
+    assert "probabilities and how sure they are" in told and "variance" not in told
+    told = (packages[package] / MANIFESTS[package]).read_text()
+    assert "a mean and a variance" in told and "probabilities" not in told

@@ -72,9 +72,7 @@ def assert_right(model: Model, spread: bool, samples: Any, found: list[dict[str,
     assert max(part.max() for part in errors(Outcome(mean, var), want)) <= FLOAT32_TOLERANCE
 
 
-@pytest.mark.ecosystem(
-    "Web: Node", "npm package, WebAssembly", version="of the system", result="the numbers of the reference"
-)
+@pytest.mark.ecosystem("Web: Node", "npm package, WebAssembly", program="node", result="the numbers of the reference")
 @pytest.mark.parametrize("name", CASES)
 def test_node_gives_the_numbers_of_the_reference(name: str, tmp_path: Path) -> None:
     make, options = CASES[name]
@@ -101,9 +99,7 @@ console.log(JSON.stringify([...said, one.mean[0] === kept]));
 """
 
 
-@pytest.mark.ecosystem(
-    "Web: Node", "npm package, WebAssembly", version="of the system", result="the numbers of the reference"
-)
+@pytest.mark.ecosystem("Web: Node", "npm package, WebAssembly", program="node", result="the numbers of the reference")
 def test_errors_are_thrown_and_results_are_the_callers_own(tmp_path: Path) -> None:
     export_c(read("gas_sensor"), tmp_path / "net", COptions(name="net", package="npm"))
     (tmp_path / "ask.mjs").write_text(WRONG)
@@ -134,7 +130,7 @@ def test_names_of_classes_survive_the_way_through_c(tmp_path: Path) -> None:
     assert tuple(json.loads(run(need("node"), "ask.mjs", cwd=tmp_path))) == NAMES
 
 
-@pytest.mark.ecosystem("Web: npm", "`npm pack`", version="of the system", result="packs")
+@pytest.mark.ecosystem("Web: npm", "`npm pack`", program="npm", result="packs")
 def test_a_package_has_what_npm_wants_and_nothing_else(tmp_path: Path) -> None:
     folder = export_c(read("gas_sensor"), tmp_path / "net", COptions(name="Net", package="npm"))
     data = json.loads((folder / "package.json").read_text())
@@ -203,7 +199,7 @@ window.found = JSON.stringify(found, (_, v) => v instanceof Float32Array ? [...v
 
 
 @pytest.mark.ecosystem(
-    "Web: Chromium", "npm package, WebAssembly", version="of the system", result="the numbers of the reference"
+    "Web: Chromium", "npm package, WebAssembly", program="chromium", result="the numbers of the reference"
 )
 def test_a_browser_gives_the_numbers_of_the_reference(tmp_path: Path, served: str) -> None:
     webdriver = need_package("selenium.webdriver")

@@ -24,6 +24,7 @@ def row(title: str) -> pytest.MarkDecorator:
     """A row of docs/ecosystem.md."""
     runtime, opsets = RUNTIMES[title]
     files = "networks of the examples, by torch.export" if opsets == (None,) else "ONNX files of the examples"
+    files += ", its WebAssembly in Node" if runtime == "onnxruntime-web" else ""
     group = "torch" if opsets == (None,) else "ONNX"
     return pytest.mark.ecosystem(f"{group}: {title}", files, result=COARSELY if runtime == "float16" else EXACTLY)
 

@@ -2,7 +2,7 @@
  * model sha256: 0000000000000000000000000000000000000000000000000000000000000000
  */
 /* Checks that this machine computes what it should, then predicts once.
- *     cc -O2 -std=gnu99 -fno-math-errno mlp.c mlp_selftest.c example_main.c mlp_weights.S -lm
+ *     cc -O2 -std=gnu99 -fno-math-errno mlp.c mlp_selftest.c example_main.c mlp_weights.S
  */
 #include "mlp.h"
 
