@@ -84,7 +84,7 @@ class Moments(NamedTuple, Generic[Part]):
 
     def numpy(self) -> Moments[Any]:
         """As numpy arrays, wherever the tensors are and whether they have gradients or not."""
-        return self._each(_array)
+        return self._each(as_array)
 
     def __add__(self, other: Any) -> Moments[Any]:
         """The sum with independent Moments (variances add), with itself, or with a known value (the mean moves)."""
@@ -265,7 +265,8 @@ FUNCTIONS_OF_MOMENTS: dict[str, Callable[..., Any]] = {
 """By name, because `torch.add`, `Tensor.add` and `tensor + x` arrive as different functions."""
 
 
-def _array(part: Any) -> Any:
+def as_array(part: Any) -> Any:
+    """A tensor's numbers as a numpy array."""
     if not hasattr(part, "detach"):
         return np.asarray(part)
     tensor = part.detach().cpu()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ import lbnn.nn as bnn
 from lbnn.base.advice import instead_of
 from lbnn.base.errors import LbnnError
 from lbnn.convert.activations import ACTIVATIONS, Functions, given_activation
-from lbnn.convert.pool_first import pool_first as put_pools_first
+from lbnn.convert.pool_first import edge_of, put_pools_first
 from lbnn.model.network import build_layer
 from lbnn.nn.base import BayesianLayer, Layer, default_sigma, inverse_softplus
 from lbnn.nn.pooling import AveragePool
@@ -37,16 +38,23 @@ def from_torch(
     Every weight starts with the standard deviation `sigma`; without it, with a tenth of the root mean square of its
     layer's weights. With `correlated` average pools take their elements as rising and falling together. With
     `pool_first` a max pool comes before the activation that it follows in a `Sequential`: the plain network is the
-    same. Dropout goes: the weights' variance takes its place; with `dropout="keep"` it stays on, as `lbnn.nn.Dropout`.
-    `variance` is that of layers with weights (lbnn.nn.Linear); a Bayesian layer that the network has already keeps its
-    own, and factors can't be fitted to free ones. `pointwise` gives functions for activations that are not known, by
-    their class: `{MyActivation: torch.sin}`, or a `lbnn.nn.Pointwise` with a range of its own. The network's own
-    `forward` stays as it is and must call layers, not functions such as `torch.relu`.
+    same; a warning says where a `forward` of its own keeps the order. Dropout goes: the weights' variance takes its
+    place; with `dropout="keep"` it stays on, as `lbnn.nn.Dropout`. `variance` is that of layers with weights
+    (lbnn.nn.Linear); a Bayesian layer that the network has already keeps its own, and factors can't be fitted to free
+    ones. `pointwise` gives functions for activations that are not known, by their class: `{MyActivation: torch.sin}`,
+    or a `lbnn.nn.Pointwise` with a range of its own. The network's own `forward` stays as it is and must call layers,
+    not functions such as `torch.relu`.
     """
     if dropout not in ("drop", "keep"):
         raise LbnnError(f"dropout must be 'drop' or 'keep', got {dropout!r}")
     copied = copy.deepcopy(module)
     converted = Converter(sigma, correlated, dropout == "keep", variance, pointwise).convert(copied, "")
+    if converted is not (last := edge_of(converted, -1)) and isinstance(last, bnn.Sigmoid):
+        warnings.warn(
+            "the network ends in Sigmoid and gives its moments; to tell classes or labels apart end it in "
+            "lbnn.nn.SigmoidHead() in place of Sigmoid, which gives probabilities and entropies",
+            stacklevel=2,
+        )
     return put_pools_first(converted) if pool_first else converted
 
 
@@ -163,11 +171,10 @@ def _flatten(module: nn.Flatten, sigma: float | None) -> nn.Module:
     return bnn.Flatten(module.start_dim, module.end_dim)
 
 
-def _softmax(module: nn.Softmax, sigma: float | None) -> nn.Module:
+def _softmax(module: nn.Softmax | nn.LogSoftmax, sigma: float | None) -> nn.Module:
     if module.dim not in (1, -1):
-        raise LbnnError(
-            f"softmax over axis {module.dim} is not supported; use Softmax(dim=1) on logits of shape (N, K)"
-        )
+        kind = type(module).__name__
+        raise LbnnError(f"softmax over axis {module.dim} is not supported; use {kind}(dim=1) on logits of shape (N, K)")
     return bnn.SoftmaxHead()
 
 
@@ -199,6 +206,7 @@ COUNTERPARTS: dict[type[nn.Module], Callable[[Any, float | None], nn.Module]] = 
     nn.BatchNorm2d: _batch_norm,
     nn.Flatten: _flatten,
     nn.Softmax: _softmax,
+    nn.LogSoftmax: _softmax,
     nn.Identity: _identity,
     nn.Dropout: _identity,
     nn.Dropout1d: _identity,

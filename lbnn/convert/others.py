@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import lbnn.nn as bnn
 from lbnn.base.errors import LbnnError
 from lbnn.convert.from_torch import COUNTERPARTS, Converter
-from lbnn.convert.pool_first import pool_first
+from lbnn.convert.pool_first import put_pools_first
 from lbnn.nn.base import BayesianLayer, inverse_softplus
 
 KNOWN_SIGMA = 1e-8
@@ -59,7 +59,7 @@ Reader = Callable[[OtherConverter, Any, str], nn.Module]
 
 def convert_network(package: Package, network: nn.Module, correlated: bool) -> nn.Module:
     """A copy of a network with its layers replaced, and max pools before activations as `from_torch` has them."""
-    return pool_first(OtherConverter(package, correlated).convert(copy.deepcopy(network), ""))
+    return put_pools_first(OtherConverter(package, correlated).convert(copy.deepcopy(network), ""))
 
 
 def _holds_layers(module: nn.Module) -> bool:

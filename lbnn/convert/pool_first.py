@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 
 from torch import nn
@@ -25,6 +27,45 @@ def pool_first(module: nn.Module) -> nn.Module:
             while pair := _activation_and_pool(part):
                 _swap(part, *pair)
     return module
+
+
+def put_pools_first(module: nn.Module) -> nn.Module:
+    """The same for what a converter has made, with a word where a `forward` of the network's own keeps the order."""
+    pool_first(module)
+    holders = [part for part in module.modules() if _calls_layers(part)]
+    children = [child for part in holders for child in _children(part)]
+    pools = any(_is_pool(edge_of(child, 0)) for child in children)
+    if pools and any(_rises(edge_of(child, -1)) for child in children):
+        name = type(holders[0]).__name__
+        warnings.warn(
+            f"{name}.forward keeps the order of its max pools and activations: moments are better with pools first; "
+            "after lbnn.save use lbnn.pool_first(lbnn.load(path)), or put them first yourself (docs/layers.md); "
+            "pool_first=False leaves this out",
+            stacklevel=3,
+        )
+    return module
+
+
+def _calls_layers(module: nn.Module) -> bool:
+    """It has a forward of its own, in which the order of layers is Python."""
+    return not isinstance(module, (Layer, Network, nn.Sequential, nn.ModuleList, nn.ModuleDict)) and any(
+        True for _ in module.children()
+    )
+
+
+def _children(module: nn.Module) -> Iterator[nn.Module]:
+    """The layers that its forward can call, those of lists among them."""
+    for child in module.children():
+        if isinstance(child, (nn.ModuleList, nn.ModuleDict)):
+            yield from _children(child)
+        else:
+            yield child
+
+
+def edge_of(module: nn.Module, at: int) -> nn.Module:
+    """The first (0) or the last (-1) layer of a chain, or the layer itself."""
+    layers = [each for each in module if not isinstance(each, nn.Identity)] if isinstance(module, nn.Sequential) else []
+    return edge_of(layers[at], at) if layers else module
 
 
 def _reorder(chain: nn.Sequential) -> None:

@@ -41,13 +41,10 @@ class _AvgPool(AveragePool):
         padding: IntOrTuple = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
-        divisor_override: int | None = None,
         *,
         correlated: bool = False,
     ) -> None:
         super().__init__(correlated)
-        if divisor_override is not None:
-            raise LbnnError("divisor_override is not supported; put an lbnn.nn.Affine behind the pool")
         self.kernel_size = per_axis(kernel_size, self.rank)
         self.stride = self.kernel_size if stride is None else per_axis(stride, self.rank)
         self.padding = per_axis(padding, self.rank)
@@ -92,6 +89,21 @@ class AvgPool2d(_AvgPool):
 
     counterpart = nn.AvgPool2d
     rank = 2
+
+    def __init__(
+        self,
+        kernel_size: IntOrTuple,
+        stride: IntOrTuple | None = None,
+        padding: IntOrTuple = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+        *,
+        correlated: bool = False,
+    ) -> None:
+        if divisor_override is not None:
+            raise LbnnError("divisor_override is not supported; put an lbnn.nn.Affine behind the pool")
+        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad, correlated=correlated)
 
 
 class _GlobalAvgPool(AveragePool):

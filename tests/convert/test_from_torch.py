@@ -135,7 +135,8 @@ REFUSED = {
     "LayerNorm": (nn.LayerNorm(3), "use BatchNorm1d or BatchNorm2d instead"),
     "RReLU": (nn.RReLU(), "use LeakyReLU, whose slope is not drawn"),
     "Softmax": (nn.Softmax(0), "softmax over axis 0"),
-    "LogSoftmax": (nn.LogSoftmax(1), "leave it out"),
+    "LogSoftmax": (nn.LogSoftmax(0), r"softmax over axis 0 is not supported; use LogSoftmax\(dim=1\)"),
+    "Softmax2d": (nn.Softmax2d(), "leave it out"),
     "Softsign": (nn.Softsign(), "give a range: pointwise="),
     "Hardshrink": (nn.Hardshrink(), "use Softshrink"),
     "LSTM": (nn.LSTM(2, 2), "its weights are shared through time; use causal Conv1d"),
@@ -182,6 +183,26 @@ def test_a_softmax_at_the_end_becomes_a_head_with_the_same_probabilities(tmp_pat
         assert torch.allclose(converted(x).probability, plain(x), atol=1e-5)
     lbnn.save(converted, tmp_path / "model.pt", input_shape=(3,))
     assert lbnn.read_model(tmp_path / "model.pt").graph.head == "softmax"
+
+
+def test_a_log_softmax_becomes_the_same_head():
+    torch.manual_seed(0)
+    plain, x = nn.Sequential(nn.Linear(3, 4), nn.LogSoftmax(1)), torch.randn(6, 3)
+    with torch.no_grad():
+        assert torch.allclose(lbnn.from_torch(plain, sigma=1e-5)(x).probability.log(), plain(x), atol=1e-4)
+
+
+@pytest.mark.parametrize("wrap", [nn.Sequential, lambda *layers: nn.Sequential(nn.Sequential(*layers), nn.Dropout())])
+def test_a_sigmoid_at_the_end_is_told_of_the_head(wrap):
+    with pytest.warns(UserWarning, match=r"ends in Sigmoid .* lbnn.nn.SigmoidHead\(\)") as told:
+        lbnn.from_torch(wrap(nn.Linear(3, 1), nn.Sigmoid()))
+    assert len(told) == 1 and "\n" not in str(told[0].message)
+
+
+def test_a_sigmoid_elsewhere_is_an_activation(recwarn):
+    lbnn.from_torch(nn.Sequential(nn.Linear(3, 2), nn.Sigmoid(), nn.Linear(2, 1)))
+    lbnn.from_torch(nn.Sigmoid())
+    assert not recwarn.list
 
 
 def test_every_layer_that_has_a_name_of_torchs_is_converted_from_it():

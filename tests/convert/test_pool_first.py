@@ -195,3 +195,57 @@ def test_a_loaded_network_without_such_a_pool_stays_as_it_is(tmp_path):
     net = lbnn.load(lbnn.save(model, tmp_path / "net.pt", input_shape=(1, 16)))
     steps = net.steps
     assert lbnn.pool_first(net).steps == steps
+
+
+class Loose(nn.Module):
+    """A network of torch whose forward calls layers one by one, among them some in a Sequential or a list."""
+
+    def __init__(self, *layers, **others):
+        super().__init__()
+        self.conv, self.chain, self.more = nn.Conv1d(1, 2, 3), nn.Sequential(*layers), nn.ModuleList(others.values())
+
+    def forward(self, x):
+        x = self.chain(self.conv(x))
+        for layer in self.more:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    "net",
+    [
+        Loose(act=nn.ReLU(), pool=nn.MaxPool1d(2)),
+        Loose(nn.Conv1d(2, 2, 1), nn.ReLU(), nn.Identity(), pool=nn.MaxPool1d(2)),
+        nn.Sequential(Loose(act=nn.Tanh()), Loose(pool=nn.MaxPool1d(2)), nn.Flatten()),
+        Loose(act=nn.ReLU(), down=nn.Sequential(nn.MaxPool1d(2), nn.Flatten())),
+    ],
+)
+def test_what_a_forward_keeps_in_its_order_is_told_once(net):
+    with pytest.warns(
+        UserWarning, match=r"Loose.forward keeps the order.*lbnn.pool_first\(lbnn.load\(path\)\)"
+    ) as told:
+        lbnn.from_torch(net)
+    assert len(told) == 1 and "\n" not in str(told[0].message)
+
+
+@pytest.mark.parametrize(
+    "net",
+    [
+        Loose(act=nn.SiLU(), pool=nn.MaxPool1d(2)),
+        Loose(nn.ReLU(), nn.MaxPool1d(2), nn.Flatten(), end=nn.Linear(6, 1)),
+        Loose(act=nn.ReLU(), pool=nn.AvgPool1d(2)),
+        nn.Sequential(nn.Conv1d(1, 2, 3), nn.ReLU(), nn.MaxPool1d(2)),
+    ],
+)
+def test_nothing_is_told_where_no_pool_could_be_moved_or_all_were(net, recwarn):
+    lbnn.from_torch(net)
+    lbnn.from_torch(Loose(act=nn.ReLU(), pool=nn.MaxPool1d(2)), pool_first=False)
+    assert not recwarn.list
+
+
+def test_what_the_warning_says_puts_them_first(tmp_path):
+    with pytest.warns(UserWarning):
+        net = lbnn.from_torch(Loose(act=nn.ReLU(), pool=nn.MaxPool1d(2)))
+    lbnn.save(net, tmp_path / "net.pt", input_shape=(1, 12))
+    first = lbnn.pool_first(lbnn.load(tmp_path / "net.pt"))
+    assert [node.op for node in lbnn.read_model(first).graph.nodes] == ["conv", "max_pool", "leaky_relu"]

@@ -135,6 +135,6 @@ def test_prelu_takes_torch_s_weights_and_goes_on_learning_when_it_is_loaded(tmp_
 
 
 @pytest.mark.parametrize("layer", [bnn.Clamp(min=0.0), bnn.Piecewise([0.0], [0.5, 2.0]), bnn.Hardtanh()])
-def test_other_functions_are_constants_in_a_file_as_before(layer, tmp_path):
+def test_others_are_constants_in_a_file(layer, tmp_path):
     lbnn.save(bnn.Sequential(bnn.Linear(3, 4), layer), tmp_path / "net.pt", input_shape=(3,))
     assert [type(each) for each in lbnn.load(tmp_path / "net.pt").layers][1] is bnn.Piecewise

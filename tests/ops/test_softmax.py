@@ -135,7 +135,7 @@ def check_finite(mean, var, head):
     mean.requires_grad_()
     var.requires_grad_()
     found = class_moments(Moments(mean, var), head)
-    for part in found[:4]:
+    for part in tuple(found)[:4]:
         assert torch.isfinite(part).all()
         assert (part >= 0).all()
     likely = found.probability.clamp_min(1e-24).log()
@@ -162,7 +162,7 @@ def test_torch_in_float32_and_numpy_in_float64_agree(head):
         logits = moments(mean, sigma)
         found = class_moments(logits, head)
         want = find_head(head).formula(NUMPY, Moments(*(part.double().numpy() for part in logits)))
-        for one, other in zip(found[:4], want[:4], strict=True):
+        for one, other in zip(tuple(found)[:4], tuple(want)[:4], strict=True):
             assert np.abs(one.double().numpy() - other).max() < 1e-5
 
 

@@ -22,14 +22,18 @@ WIDTHS = (1, 2, 3, 4, 5, 7, 2, 3, 4, 8, 9, 17)  # beside and between multiples o
 
 def weight_options(draw: Draw) -> Arguments:
     """Where and in which precision weights lie, and their first sigma: what all Bayesian layers take."""
-    dtypes = [None, None, None, torch.float32] + [torch.float64] * bool(draw.variety.odd)
     return dict(
         bias=draw.flag(),
-        device=draw.pick([None, None, "cpu"]),
-        dtype=draw.pick(dtypes),
+        **dtype_options(draw),
         sigma=draw.odd(draw.pick([None, None, 0.02, 0.5]), 0.0, -1.0, float("nan")),
         variance=draw.odd(draw.pick(["full", "full", "rank1", "row"]), "diagonal"),
     )
+
+
+def dtype_options(draw: Draw) -> Arguments:
+    """Where and in which precision parameters lie."""
+    dtypes = [None, None, None, torch.float32] + [torch.float64] * bool(draw.variety.odd)
+    return dict(device=draw.pick([None, None, "cpu"]), dtype=draw.pick(dtypes))
 
 
 def linear(draw: Draw, shape: Shape) -> Arguments:
@@ -144,6 +148,12 @@ def _avg_pool(rank: int) -> Maker:
     return pool
 
 
+def avg_pool_2d(draw: Draw, shape: Shape) -> Arguments | None:
+    """With torch's other divisor."""
+    found = _avg_pool(2)(draw, shape)
+    return None if found is None else {**found, "divisor_override": draw.odd(None, 3)}
+
+
 def _max_pool(rank: int) -> Maker:
     """As average pooling, with taps that may lie apart."""
 
@@ -178,14 +188,34 @@ def _zero_pad(rank: int) -> Maker:
     return pad
 
 
-def _upsample(rank: int | None) -> Maker:
+def _upsample(rank: int | None, sized: bool = True) -> Maker:
     def copies(draw: Draw, shape: Shape) -> Arguments | None:
         axes = len(shape) - 1
         if axes not in draw.odd((1, 2), (3,)) or (rank is not None and axes != rank):
             return None
-        return dict(scale_factor=draw.odd(draw.pick([1, 2, 3, draw.per_axis(axes, 1, 3)]), 0, 1.5))
+        factor = dict(scale_factor=draw.odd(draw.pick([1, 2, 3, draw.per_axis(axes, 1, 3)]), 0, 1.5))
+        return {**factor, **(dict(size=draw.odd(None, 4)) if sized else {})}
 
     return copies
+
+
+def upsample(draw: Draw, shape: Shape) -> Arguments | None:
+    """Of all modes the one that copies."""
+    found = _upsample(None)(draw, shape)
+    if found is None:
+        return None
+    modes = dict(mode=draw.odd("nearest", "bilinear"), align_corners=draw.odd(None, True))
+    return dict(**found, **modes, recompute_scale_factor=draw.pick([None, False, True]))
+
+
+def inplace(arguments: Maker) -> Maker:
+    """The same with torch's argument that changes nothing."""
+
+    def drawn(draw: Draw, shape: Shape) -> Arguments | None:
+        found = arguments(draw, shape)
+        return None if found is None else {**found, "inplace": draw.odd(draw.flag(), 0.5)}
+
+    return drawn
 
 
 def dropout(draw: Draw, shape: Shape) -> Arguments | None:
@@ -226,7 +256,8 @@ def clamp(draw: Draw, shape: Shape) -> Arguments:
 
 
 def prelu(draw: Draw, shape: Shape) -> Arguments:
-    return dict(init=draw.odd(draw.pick([0.25, -0.7, 1.8, 0.0, 1.0]), float("nan")))
+    init = draw.odd(draw.pick([0.25, -0.7, 1.8, 0.0, 1.0]), float("nan"))
+    return dict(num_parameters=draw.odd(1, 3), init=init, **dtype_options(draw))
 
 
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -267,7 +298,10 @@ def batch_norm(draw: Draw, shape: Shape) -> Arguments:
     return dict(
         num_features=draw.odd(shape[0], shape[0] + 1, 0, -1),
         eps=draw.odd(draw.pick([1e-5, 1e-3, 0.5]), -1e9, float("nan")),
-        momentum=draw.pick([0.1, 0.5]),
+        momentum=draw.odd(draw.pick([0.1, 0.5]), None),
+        affine=draw.odd(True, False),
+        track_running_stats=draw.odd(True, False),
+        **dtype_options(draw),
     )
 
 
@@ -308,7 +342,7 @@ def variance_head(draw: Draw, shape: Shape) -> Arguments | None:
 
 def flatten(draw: Draw, shape: Shape) -> Arguments | None:
     """Seldom, as nothing has axes any more behind it."""
-    return {} if draw.chance(3) else None
+    return dict(start_dim=draw.odd(1, 0, 2), end_dim=draw.odd(-1, 1)) if draw.chance(3) else None
 
 
 def plain(draw: Draw, shape: Shape) -> Arguments:
@@ -346,37 +380,37 @@ LAYERS: dict[str, Maker] = {
     "Conv2d": _conv(2),
     "ConvTranspose1d": _conv_transposed(1),
     "ConvTranspose2d": _conv_transposed(2),
-    "LeakyReLU": leaky_relu,
-    "ReLU": relu,
+    "LeakyReLU": inplace(leaky_relu),
+    "ReLU": inplace(relu),
     "Abs": plain,
     "Piecewise": piecewise,
-    "Hardtanh": hardtanh,
-    "Hardsigmoid": plain,
-    "Hardswish": plain,
-    "ReLU6": plain,
+    "Hardtanh": inplace(hardtanh),
+    "Hardsigmoid": inplace(plain),
+    "Hardswish": inplace(plain),
+    "ReLU6": inplace(plain),
     "Clamp": clamp,
     "PReLU": prelu,
     "Sigmoid": plain,
     "Tanh": plain,
-    "SiLU": plain,
+    "SiLU": inplace(plain),
     "GELU": gelu,
     "Softplus": softplus,
-    "ELU": elu,
-    "CELU": celu,
-    "SELU": plain,
+    "ELU": inplace(elu),
+    "CELU": inplace(celu),
+    "SELU": inplace(plain),
     "Pointwise": tabulated,
     "AvgPool1d": _avg_pool(1),
-    "AvgPool2d": _avg_pool(2),
+    "AvgPool2d": avg_pool_2d,
     "MaxPool1d": _max_pool(1),
     "MaxPool2d": _max_pool(2),
     "AdaptiveAvgPool1d": _global_pool(1),
     "AdaptiveAvgPool2d": _global_pool(2),
     "ZeroPad1d": _zero_pad(1),
     "ZeroPad2d": _zero_pad(2),
-    "Upsample": _upsample(None),
-    "UpsampleNearest": _upsample(None),
+    "Upsample": upsample,
+    "UpsampleNearest": _upsample(None, sized=False),
     "UpsamplingNearest2d": _upsample(2),
-    "Dropout": dropout,
+    "Dropout": inplace(dropout),
     "BatchNorm": batch_norm,
     "BatchNorm1d": batch_norm,
     "BatchNorm2d": batch_norm,

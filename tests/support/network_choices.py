@@ -72,7 +72,7 @@ class Sketch:
     def _head(self) -> Part:
         """One of ours, or torch's softmax."""
         if self.draw.chance(4):
-            return Part("nn.Softmax", dict(dim=self.draw.odd(1, 0)))
+            return Part(self.draw.pick(["nn.Softmax", "nn.LogSoftmax"]), dict(dim=self.draw.odd(1, 0)))
         if self.draw.chance(3):
             return Part("bnn.SigmoidHead")
         return Part("bnn.SoftmaxHead", softmax_head(self.draw))
