@@ -200,11 +200,20 @@ def test_the_reference_and_the_gallery_hold_what_there_is(monkeypatch: pytest.Mo
     import stage
 
     reference = stage.python_reference()
-    assert "::: lbnn.train.fit.fit\n" in reference and "::: lbnn.nn.weighted.Linear\n" in reference
-    assert reference.count("::: lbnn.nn.scaling.BatchNorm\n") == 1
+    facade = [f"lbnn.{name}" for name in (*lbnn.__all__, "Regressor", "Classifier") if name not in stage.APART]
+    heads = {
+        *re.findall(r'heading: "([^"]+)", toc_label: "\1"', reference),
+        *re.findall(r"^### (.+)$", reference, re.M),
+    }
+    assert {*facade, *(f"lbnn.nn.{name}" for name in bnn.__all__)} <= heads
+    assert len(heads) == len(re.findall(r"^(?::::|###) ", reference, re.M)) and "Sequential" in bnn.__all__
+    assert '::: lbnn.train.fit.fit\n    options: {heading: "lbnn.fit"' in reference
+    assert "::: lbnn.train.result.FitResult\n" in reference and "(add|mul|getitem)" in (ROOT / "mkdocs.yml").read_text()
     for internal in ("log_softplus", "EASTERN_FONTS", "op_params", "finish_axes", "PowerSums", "import_module"):
         assert internal not in reference
-    assert "::: lbnn.train.priors\n    options: {members: [" in reference
+    assert (
+        '::: lbnn.train.priors\n    options: {heading: "lbnn.priors", toc_label: "lbnn.priors", members: [' in reference
+    )
     named = {name for page in PAGES for name in SHARED.findall(page.read_text()) if name not in NO_MEMBERS}
     assert len(named) > 6 and [name for name in named if not re.search(rf"(members: .*|\.)\b{name}\b", reference)] == []
     examples = list(ROOT.glob("examples/*/README.md"))
