@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import torch
 
 import lbnn
+from browsers import chromium
 from c_models import export, mlp, run
 from lbnn import nn as bnn
 from lbnn.cli.main import main
@@ -189,6 +191,32 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_the_site_has_every_page_of_the_docs() -> None:
     named = set(re.findall(r": ((?:docs/)?[\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
     assert {f"docs/{path.name}" for path in ROOT.glob("docs/*.md")} <= named
+
+
+PAGE = """<body><script src="iframe-worker.js"></script><script>
+const worker = new Worker("worker.js");
+worker.addEventListener("message", (event) => { window.told = event.data; });
+worker.postMessage({question: [20]});
+</script>"""
+WORKER = """addEventListener("message", async (event) => {
+    await importScripts("more.js", "most.js");
+    postMessage({answer: event.data.question[0] + more + most});
+});"""
+
+
+def test_a_worker_such_as_that_of_the_search_answers_a_page_from_the_disk(tmp_path: Path) -> None:
+    shutil.copy(TOOLS / "site/iframe-worker.js", tmp_path)
+    files = {"page.html": PAGE, "worker.js": WORKER, "more.js": "var more = 20;", "most.js": "var most = more / 10;"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with chromium() as browser:
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        browser.get((tmp_path / "page.html").as_uri())
+        told = WebDriverWait(browser, 60).until(lambda b: b.execute_script("return window.told"))
+        assert told == {"answer": 42} and browser.get_log("browser") == []
+    settings = (ROOT / "mkdocs.yml").read_text()
+    assert "  - offline" in settings and "polyfills: [iframe-worker.js]" in settings
 
 
 SHARED = re.compile(r"\b(?:class_metrics|class_plots|losses|metrics|montecarlo|plots|priors)\.([A-Za-z_]\w*)\b")

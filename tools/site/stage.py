@@ -42,6 +42,7 @@ def stage(out: Path) -> None:
     pages = {"reference.md": python_reference(), "c_reference.md": c_reference(), "gallery.md": gallery()}
     for name, text in pages.items():
         (out / name).write_text(text)
+    shutil.copy(Path(__file__).with_name("iframe-worker.js"), out)
 
 
 def _copy(source: Path, target: Path) -> None:
