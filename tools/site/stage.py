@@ -26,7 +26,7 @@ from lbnn.train.result import FitResult
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("docs", "examples", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "c_runtime/README.md")
-KEPT = (".md", ".png", ".svg", ".c", ".h", ".py")
+KEPT = (".md", ".png", ".svg", ".c", ".h", ".py", ".ipynb")
 FOLDER = re.compile(r"\]\(([\w./-]+)/\)")
 NN_LAYERS = "Layers of `lbnn.nn`; [layers](docs/layers.md) says which backend has which.\n"
 
