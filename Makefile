@@ -42,6 +42,7 @@ others: .venv/others .venv/packers/installed .venv/typescript/installed ## insta
 docs: .venv/docs/installed ## build the documentation site into out/site, with search; a link that leads nowhere fails it
 	$(BIN)/python tools/site/stage.py out/site_source
 	NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --quiet --strict
+	@echo "the site: $(CURDIR)/out/site/index.html"
 
 .venv/consumers/installed: tests/consumers.txt | .venv/installed
 	rm -rf .venv/consumers

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lbnn.exporters.c import Footprint
-from lbnn.exporters.c.avr_footprint import LEAST_SHARE
+from lbnn.exporters.c.avr_footprint import LEAST_OF_BOUND
 
 KIB = 1024
 RESERVE_FLASH, RESERVE_RAM = 4 * KIB, 1 * KIB
@@ -184,7 +184,7 @@ def place(need: Footprint, part: Chip) -> Fit:
 def _code(need: Footprint, part: Chip) -> tuple[int, int]:
     """Bytes at most and at least."""
     if not part.wide_int:
-        return need.avr_code_bytes, round(LEAST_SHARE * need.avr_code_bytes)
+        return need.avr_code_bytes, round(LEAST_OF_BOUND * need.avr_code_bytes)
     most = round(part.code * need.code_bytes) + (0 if part.fpu or not need.floats else SOFT_FLOAT)
     return most, most
 

@@ -102,3 +102,14 @@ def test_the_head_is_the_last_box_and_the_last_layer(page):
     graph, table = page.split("<h2>Network</h2>")[1].split("</svg>")[0], page.split("<tfoot>")[0].split("</tr>")[-2]
     assert graph.rindex(">softmax<") > graph.rindex(">linear<")
     assert [cell.split("<")[0] for cell in table.split("<td>")[1:4]] == ["head", "softmax", "probability[3]"]
+
+
+def test_a_part_that_only_the_bound_exceeds_is_perhaps_large_enough(page, tmp_path):
+    said = Elements(page).text
+    assert (
+        "perhaps: the bound for AVR is too large for it" in said and "lbnn verify MODEL.pt --backends uno does" in said
+    )
+    shown = command("inspect", save_classes(tmp_path), folder=tmp_path).stdout
+    (uno,) = (line for line in shown.splitlines() if line.startswith("Arduino Uno  "))
+    assert " perhaps " in uno and "Arduino Uno (perhaps)" in shown
+    assert shown.splitlines()[-1].endswith("build it, as lbnn verify --backends uno does")

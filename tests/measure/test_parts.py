@@ -12,7 +12,7 @@ import pytest
 from lbnn.device.avr import AVR_BOARDS, AvrImage
 from lbnn.device.compilers import CompileError
 from lbnn.exporters.c import COptions, Footprint, footprint, lower
-from lbnn.exporters.c.avr_footprint import LEAST_SHARE
+from lbnn.exporters.c.avr_footprint import LEAST_OF_BOUND
 from lbnn.exporters.c.folder import write_program
 from lbnn.measure import parts
 from lbnn.measure.parts import KIB, PARTS, place, verdict
@@ -77,7 +77,7 @@ def test_an_avr_keeps_the_weights_in_flash_alone():
 
 
 def test_an_avr_is_refused_where_the_least_of_the_code_is_too_much_and_perhaps_between():
-    uno, least = BY_NAME["Arduino Uno"], round(LEAST_SHARE * 9000)
+    uno, least = BY_NAME["Arduino Uno"], round(LEAST_OF_BOUND * 9000)
     room = uno.flash - parts.RESERVE_FLASH
     told = {kept: verdict(place(replace(SMALL, weight_bytes=kept), uno)) for kept in (room - 9000, room - least)}
     assert told == {room - 9000: "ok", room - least: "perhaps"}
@@ -116,7 +116,7 @@ def test_what_is_said_of_an_avr_is_what_avr_gcc_links(name: str, weights: str, p
     result = image.run(samples, profile=False)
     assert result.sizes is not None and result.stack_bytes is not None
     code = result.sizes.flash - need.weight_bytes
-    assert LEAST_SHARE * need.avr_code_bytes < code <= need.avr_code_bytes
+    assert LEAST_OF_BOUND * need.avr_code_bytes < code <= need.avr_code_bytes
     assert result.stack_bytes <= need.stack_bytes
 
 

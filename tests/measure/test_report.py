@@ -10,6 +10,7 @@ import lbnn
 from lbnn import nn as bnn
 from lbnn.graph.drawing import draw_graph
 from lbnn.measure.live import MOST_LIVE_INPUTS
+from lbnn.measure.parts import PARTS
 from lbnn.model.file import read_model
 from reports import HOSTILE, Elements, network, report, save_named, write_csv
 
@@ -104,3 +105,8 @@ def test_hostile_layer_names_stay_text(tmp_path):
 def test_a_model_with_too_many_inputs_to_try_says_so(tmp_path):
     text = Elements(report(save_named(tmp_path, MOST_LIVE_INPUTS + 1), tmp_path / "r.html")).text
     assert "at most 16 inputs runs in this page; this one has 17." in text
+
+
+def test_each_part_names_its_data_sheet(page):
+    titles = {attrs.get("title") for tag, attrs in Elements(page).tags if tag == "tr"}
+    assert {part.datasheet for part in PARTS} <= titles

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import torch
 
 import lbnn
+from browsers import chromium
 from c_models import export, mlp, run
 from lbnn import nn as bnn
 from lbnn.cli.main import main
@@ -191,6 +193,32 @@ def test_the_site_has_every_page_of_the_docs() -> None:
     assert {f"docs/{path.name}" for path in ROOT.glob("docs/*.md")} <= named
 
 
+PAGE = """<body><script src="iframe-worker.js"></script><script>
+const worker = new Worker("worker.js");
+worker.addEventListener("message", (event) => { window.told = event.data; });
+worker.postMessage({question: [20]});
+</script>"""
+WORKER = """addEventListener("message", async (event) => {
+    await importScripts("more.js", "most.js");
+    postMessage({answer: event.data.question[0] + more + most});
+});"""
+
+
+def test_a_worker_such_as_that_of_the_search_answers_a_page_from_the_disk(tmp_path: Path) -> None:
+    shutil.copy(TOOLS / "site/iframe-worker.js", tmp_path)
+    files = {"page.html": PAGE, "worker.js": WORKER, "more.js": "var more = 20;", "most.js": "var most = more / 10;"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with chromium() as browser:
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        browser.get((tmp_path / "page.html").as_uri())
+        told = WebDriverWait(browser, 60).until(lambda b: b.execute_script("return window.told"))
+        assert told == {"answer": 42} and browser.get_log("browser") == []
+    settings = (ROOT / "mkdocs.yml").read_text()
+    assert "  - offline" in settings and "polyfills: [iframe-worker.js]" in settings
+
+
 SHARED = re.compile(r"\b(?:class_metrics|class_plots|losses|metrics|montecarlo|plots|priors)\.([A-Za-z_]\w*)\b")
 NO_MEMBERS = {"py"}
 
@@ -200,11 +228,20 @@ def test_the_reference_and_the_gallery_hold_what_there_is(monkeypatch: pytest.Mo
     import stage
 
     reference = stage.python_reference()
-    assert "::: lbnn.train.fit.fit\n" in reference and "::: lbnn.nn.weighted.Linear\n" in reference
-    assert reference.count("::: lbnn.nn.scaling.BatchNorm\n") == 1
+    facade = [f"lbnn.{name}" for name in (*lbnn.__all__, "Regressor", "Classifier") if name not in stage.APART]
+    heads = {
+        *re.findall(r'heading: "([^"]+)", toc_label: "\1"', reference),
+        *re.findall(r"^### (.+)$", reference, re.M),
+    }
+    assert {*facade, *(f"lbnn.nn.{name}" for name in bnn.__all__)} <= heads
+    assert len(heads) == len(re.findall(r"^(?::::|###) ", reference, re.M)) and "Sequential" in bnn.__all__
+    assert '::: lbnn.train.fit.fit\n    options: {heading: "lbnn.fit"' in reference
+    assert "::: lbnn.train.result.FitResult\n" in reference and "(add|mul|getitem)" in (ROOT / "mkdocs.yml").read_text()
     for internal in ("log_softplus", "EASTERN_FONTS", "op_params", "finish_axes", "PowerSums", "import_module"):
         assert internal not in reference
-    assert "::: lbnn.train.priors\n    options: {members: [" in reference
+    assert (
+        '::: lbnn.train.priors\n    options: {heading: "lbnn.priors", toc_label: "lbnn.priors", members: [' in reference
+    )
     named = {name for page in PAGES for name in SHARED.findall(page.read_text()) if name not in NO_MEMBERS}
     assert len(named) > 6 and [name for name in named if not re.search(rf"(members: .*|\.)\b{name}\b", reference)] == []
     examples = list(ROOT.glob("examples/*/README.md"))

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from arduino_table import CORE
 from pages import ROOT, blocks, chosen, pages, printed, rewrite
-from places import need
+from places import need, need_file
 
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 OF_ROUNDING = 4.0
@@ -64,6 +65,9 @@ def test_the_command_of_a_block_still_prints_it(name):
     for kind in block.kinds & COMPILERS.keys():
         if major_version(COMPILERS[kind]) != kind.split()[-1]:
             pytest.skip("another version of gcc counts other instructions")
+    if "arduino core" in block.kinds:
+        need("simavr")
+        need_file(CORE / "cores/arduino/Arduino.h", "arduino-core-avr")
     now = printed(block)
     assert agree(block.body, now), f"make numbers ONLY={block.page.name}\n{now}"
 

@@ -83,6 +83,7 @@ NO_RUN = {
     "docs/variances.md: V'_n = V[b_n] + alpha_n^2 sum_i beta_i^2 S_i + s": FORMULA,
     "examples/edge_onnx/README.md: $ pip install numpy onnxruntime $ python monitor": "test_edge_example.py",
     "examples/fashion/README.md: apt-get install dataset-fashion-mnist # Debian's": HOURS,
+    "examples/notebook/README.md: pip install lbnn matplotlib notebook jupyter not": "test_notebook_example.py",
     "examples/from_torch/README.md: pip install 'lbnn[mcu]' scikit-learn # emulator": "make numbers runs lenet.py",
     "examples/mlperf_tiny/README.md: make tiny # trains all four, verifies them on an": HOURS,
     "examples/polynomial/README.md: make paper # trains everything and rewrites tabl": HOURS,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -22,10 +22,11 @@ import lbnn
 from lbnn import nn as bnn
 from lbnn.exporters.c import COptions, generate
 from lbnn.model.file import read_model
+from lbnn.train.result import FitResult
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("docs", "examples", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "c_runtime/README.md")
-KEPT = (".md", ".png", ".svg", ".c", ".h", ".py")
+KEPT = (".md", ".png", ".svg", ".c", ".h", ".py", ".ipynb")
 FOLDER = re.compile(r"\]\(([\w./-]+)/\)")
 NN_LAYERS = "Layers of `lbnn.nn`; [layers](docs/layers.md) says which backend has which.\n"
 
@@ -41,6 +42,7 @@ def stage(out: Path) -> None:
     pages = {"reference.md": python_reference(), "c_reference.md": c_reference(), "gallery.md": gallery()}
     for name, text in pages.items():
         (out / name).write_text(text)
+    shutil.copy(Path(__file__).with_name("iframe-worker.js"), out)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -58,12 +60,23 @@ def _folder_link(source: Path, found: re.Match[str]) -> str:
 
 
 def python_reference() -> str:
-    """Directives for mkdocstrings: the facade, then the layers."""
-    facade = [getattr(lbnn, name) for name in lbnn.__all__ if name not in ("__version__", "nn")]
-    facade += [lbnn.losses.categorical_nll, lbnn.losses.binary_nll]  # which are defined elsewhere
-    layers = [getattr(bnn, name) for name in sorted(bnn.__all__)]
-    own, of_nn = ("\n\n".join(filter(None, dict.fromkeys(map(_directive, group)))) for group in (facade, layers))
+    """Directives for mkdocstrings by public names: the facade, then the layers."""
+    facade = {f"lbnn.{name}": getattr(lbnn, name) for name in (*lbnn.__all__, *ESTIMATORS) if name not in APART}
+    facade |= {f"lbnn.losses.{name}": getattr(lbnn.losses, name) for name in OTHER_LOSSES}
+    facade["what lbnn.fit returns: FitResult"] = FitResult
+    layers = {f"lbnn.nn.{name}": getattr(bnn, name) for name in sorted(bnn.__all__)}
+    own, of_nn = ("\n\n".join(_directive(*each) for each in group.items()) for group in (facade, layers))
     return f"# Python\n\n{own}\n\n## Layers\n\n{NN_LAYERS}\n{of_nn}\n"
+
+
+ESTIMATORS = {
+    "Regressor": ("fit", "predict", "interval", "log_score"),
+    "Classifier": ("fit", "predict", "predict_proba", "predict_log_proba", "uncertainty"),
+}
+"""And their methods besides those of scikit-learn."""
+APART = ("__version__", "nn")
+OTHER_LOSSES = ("categorical_nll", "binary_nll")
+"""Which are defined elsewhere."""
 
 
 INTERNAL = {
@@ -86,16 +99,25 @@ OF_LAYERS = ("weight_var", "bias_var", "to_full", "error", "label", "forward_cla
 """Members of layers for their users; the others are what exporters ask."""
 
 
-def _directive(thing: Any) -> str:
-    """Where it is defined with the members for users, and nothing for what is of torch."""
+def _directive(name: str, thing: Any) -> str:
+    """Where it is defined with the members for users, below its public name; what is of torch or an alias in words."""
     if isinstance(thing, ModuleType):
-        return f"::: {thing.__name__}\n    options: {{members: [{', '.join(members(thing))}]}}"
-    home = getattr(thing, "__module__", "")
+        return _entry(name, thing.__name__, members(thing))
+    home, own = thing.__module__, thing.__qualname__
     if not home.startswith("lbnn."):
-        return ""
+        return f"### {name}\n\nThat of torch: `torch.nn.{own}`, which holds and passes on Moments as well."
+    if own != name.rpartition(".")[2] and home.startswith("lbnn.nn."):
+        return f"### {name}\n\nAnother name of `lbnn.nn.{own}`."
+    if own in ESTIMATORS:
+        return _entry(name, f"{home}.{own}", ESTIMATORS[own])
     layer = isinstance(thing, type) and issubclass(thing, Module)
-    shown = [name for name in OF_LAYERS if name in vars(thing)] if layer else []
-    return f"::: {home}.{thing.__qualname__}" + (f"\n    options: {{members: [{', '.join(shown)}]}}" if layer else "")
+    return _entry(name, f"{home}.{own}", [each for each in OF_LAYERS if each in vars(thing)] if layer else None)
+
+
+def _entry(name: str, home: str, shown: Sequence[str] | None) -> str:
+    """A directive with the public name as its heading, and with these members or all that have no underscore."""
+    listed = "" if shown is None else f", members: [{', '.join(shown)}]"
+    return f'::: {home}\n    options: {{heading: "{name}", toc_label: "{name}"{listed}}}'
 
 
 def members(module: ModuleType) -> list[str]:

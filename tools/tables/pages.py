@@ -11,7 +11,8 @@
 
 A command runs in the top folder, for an example in its own. The words behind the semicolon say what a number depends
 on: `quick` takes seconds, and the suite computes it again; `long` takes minutes; `times` are of the machine and of what
-else it does; `gcc 12` is compiled by arm-none-eabi-gcc 12, `avr-gcc 5` by that, and another one counts otherwise.
+else it does; `gcc 12` is compiled by arm-none-eabi-gcc 12, `avr-gcc 5` by that, and another one counts otherwise;
+`arduino core` needs Debian's.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from pathlib import Path
 from lbnn.base.terminal import progress
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = ("quick", "long", "times", "gcc 12", "avr-gcc 5")
+KINDS = ("quick", "long", "times", "gcc 12", "avr-gcc 5", "arduino core")
 ASKED_FOR = {"long", "times"}
 BLOCK = re.compile(r"(<!-- (numbers|console): ([^\n;]+)(?:; ([^\n]+))? -->\n)(.*?)(<!-- end of numbers -->\n)", re.S)
 

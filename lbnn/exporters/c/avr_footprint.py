@@ -110,7 +110,7 @@ AVR_HALF_KERNELS: dict[str, int] = {
 }
 # _predict itself, or _classify; what each call in it adds, and a loop over bands.
 PREDICT_CODE, CALL_CODE, BAND_CODE = 320, 96, 320
-LEAST_SHARE = 0.15
+LEAST_OF_BOUND = 0.15
 """Of the bound, which no measured model falls below."""
 
 

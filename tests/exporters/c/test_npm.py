@@ -18,6 +18,7 @@ import torch
 from test_decide import CALIBRATION, RANGE, saved
 
 import lbnn
+from browsers import chromium
 from c_models import read, run
 from lbnn import nn as bnn
 from lbnn.base.errors import LbnnError
@@ -202,24 +203,15 @@ window.found = JSON.stringify(found, (_, v) => v instanceof Float32Array ? [...v
     "Web: Chromium", "npm package, WebAssembly", program="chromium", result="the numbers of the reference"
 )
 def test_a_browser_gives_the_numbers_of_the_reference(tmp_path: Path, served: str) -> None:
-    webdriver = need_package("selenium.webdriver")
-    from selenium.webdriver.chrome.service import Service
+    need_package("selenium.webdriver")
     from selenium.webdriver.support.ui import WebDriverWait
 
     model = read("gas_sensor")
     export_c(model, tmp_path / "net", COptions(name="net", package="npm"))
     rows, samples = rows_of(model, False)
     (tmp_path / "page.html").write_text(PAGE.replace("ROWS", json.dumps(rows)))
-    options = webdriver.ChromeOptions()
-    options.binary_location = need("chromium")
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-proxy-server"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options=options, service=Service(need("chromedriver")))
-    try:
+    with chromium() as browser:
         browser.get(f"{served}/page.html")
         found = WebDriverWait(browser, 120).until(lambda b: b.execute_script("return window.found"))
         assert browser.get_log("browser") == []
-    finally:
-        browser.quit()
     assert_right(model, False, samples, json.loads(found))
