@@ -46,15 +46,32 @@ def depthwise(**keywords):
     return bnn.Conv2d(CHANNELS, CHANNELS, 3, groups=CHANNELS, **keywords)
 
 
-@pytest.mark.parametrize("widest", [24, 23])
+def dear(kinds, layers, widest, folder):
+    """Those kinds of depthwise layers of a network that take more for a product."""
+    found = dict(zip(kinds, per_product(layers, (CHANNELS, widest, widest), folder), strict=True))
+    return {kind: cost for kind, cost in found.items() if cost > DEPTHWISE}
+
+
+@pytest.mark.parametrize("widest", [26, 25])
 def test_a_depthwise_product_takes_at_most_ten_at_any_width(widest, tmp_path):
     """Outputs of 3 to 24 columns, every other one, with a column of padding; a layer without any leads to the next."""
-    widths, layers, kinds = range(widest, 2, -2), [], []
-    for width in widths:
+    layers, kinds = [], []
+    for width in range(widest, 4, -2):
         layers += [bnn.Upsample(2), depthwise(stride=2, padding=1), depthwise(padding=1), depthwise()]
         kinds += [(width, "stride 2"), (width, "stride 1"), (width - 2, "no padding")]
-    found = dict(zip(kinds[:-1], per_product(layers[:-1], (CHANNELS, widest, widest), tmp_path), strict=True))
-    assert {kind: cost for kind, cost in found.items() if "stride" in kind[1] and cost > DEPTHWISE} == {}
+    small = (widest - 1) % 2 + 3  # what is left
+    layers += [bnn.Upsample(2), depthwise(stride=2, padding=1), depthwise(padding=1)]
+    kinds += [(small, "stride 2"), (small, "stride 1")]
+    assert dear(kinds, layers, widest, tmp_path) == {}
+
+
+@pytest.mark.parametrize("widths", [range(24, 13, -1), range(13, 2, -1)])
+def test_so_does_one_with_stride_2_and_no_padding(widths, tmp_path):
+    """Twice as large and a column less is what the next smaller output needs."""
+    layers = [depthwise(stride=2)]
+    for _ in widths[1:]:
+        layers += [bnn.Upsample(2), bnn.AvgPool2d(2, stride=1), depthwise(stride=2)]
+    assert dear([(width, "stride 2") for width in widths], layers, 2 * widths[0] + 1, tmp_path) == {}
 
 
 @pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (3, 1), (1, 2), (3, 2)])
