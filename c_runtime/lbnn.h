@@ -109,11 +109,15 @@ LBNN_KERNEL const char *lbnn_status_message(lbnn_status status)
 #define LBNN_PIN(x) __asm__("" : "+t"(x))
 /* Ends the use of x in sums y and z, so that what is made of x next takes its register, where gcc would copy it. */
 #define LBNN_SPENT(x, y, z) __asm__("" : "+t"(x), "+t"(y), "+t"(z))
+/* The same for sums that are only read: LBNN_SPENT_IN(x, LBNN_BOTH(sum), LBNN_BOTH(other)). */
+#define LBNN_SPENT_IN(x, ...) __asm__("" : "+t"(x) : __VA_ARGS__)
+#define LBNN_BOTH(sum) "t"((sum)->mean), "t"((sum)->var)
 /* A conversion whose integer stays in a register for floats, where gcc would take it back from the core's. */
 #define LBNN_CONVERT_ASM(types, to, from) __asm__("vcvt." types " %0, %1" : "=t"(to) : "t"(from))
 #else
 #define LBNN_PIN(x) (void)(x)
 #define LBNN_SPENT(x, y, z) (void)(x)
+#define LBNN_SPENT_IN(x, ...) (void)(x)
 #endif
 #if defined(__GNUC__) && !defined(__clang__) && defined(__arm__)
 /* Keeps a pointer as the one the others are computed from, where gcc would carry three, and what it points to in

@@ -40,9 +40,10 @@
  *     the same, 4 x 2 alone, S made where V stood                            6.1
  *     the same from the input                                                6.9 for one shape, 7.8 for several
  *     1x1 with stride 2, 3x3 with stride 2 as such patches                   5.8, 5.7 (32 -> 64, 16x16; before 15, 8.7)
- *     depthwise, blocks of 3, 4, 5 pixels, three rows in scratch             7.8 (48x48), 9.1 (6x6), 10.0 (3x3)
- *     the same from the input, 4 pixels                                      7.7 (48x48), 10 (6x6), 38 (3x3, any shape)
- *     depthwise with stride 2                                                8.7 (48x48), 9.6 (6x6), 10.2 (3x3); any shape: 41
+ *     depthwise, blocks of 3, 4, 5 pixels, three rows in scratch             7.7 (24x24), 9.2 (6x6), 9.9 (3x3)
+ *     the same without padding, from the input (from scratch 8.1, 10.9, 14)  6.8 (22x22), 8.6 (6x6), 9.5 (3x3)
+ *     depthwise with stride 2                                                7.8 (24x24), 8.5 (6x6), 8.4 (3x3); any shape: 41
+ *     the same without padding                                               8.0 (24x24), 9.2 (6x6), 9.9 (3x3)
  *
  * Kernels are never inlined into NAME_predict: with all of it in one function M2 takes 27,000 more.
  */

@@ -101,9 +101,32 @@ LBNN_INLINE lbnn_four lbnn_strip_vars(lbnn_four sums, lbnn_strip x, lbnn_three w
     return lbnn_four_vars_add(sums, lbnn_strip_third(x), w.c);
 }
 
-LBNN_INLINE lbnn_three lbnn_three_means(const lbnn_weight *tap, int step)
+/* Those of two neighbouring ones. */
+typedef struct {
+    lbnn_three left, right;
+} lbnn_threes;
+
+/* The next row of weights; unless the width of their block is known, a pointer costs less than what gcc carries for it. */
+LBNN_INLINE const lbnn_weight *lbnn_threes_next(const lbnn_weight *tap, int width, int step)
 {
-    const lbnn_three w = {LBNN_MEAN(tap[0]), LBNN_MEAN(tap[step]), LBNN_MEAN(tap[2 * step])};
+    tap += step;
+    if (width != LBNN_PACK) {
+        LBNN_HOLD(tap);
+    }
+    return tap;
+}
+
+LBNN_INLINE lbnn_threes lbnn_threes_means(const lbnn_weight *tap, int width, int step)
+{
+    lbnn_threes w;
+    w.left.a = LBNN_MEAN(tap[0]);
+    w.right.a = LBNN_MEAN(tap[1]);
+    tap = lbnn_threes_next(tap, width, step);
+    w.left.b = LBNN_MEAN(tap[0]);
+    w.right.b = LBNN_MEAN(tap[1]);
+    tap = lbnn_threes_next(tap, width, step);
+    w.left.c = LBNN_MEAN(tap[0]);
+    w.right.c = LBNN_MEAN(tap[1]);
     return w;
 }
 
@@ -113,9 +136,17 @@ LBNN_INLINE lbnn_three lbnn_three_squares(lbnn_three w)
     return squares;
 }
 
-LBNN_INLINE lbnn_three lbnn_three_vars(const lbnn_weight *tap, int step)
+LBNN_INLINE lbnn_threes lbnn_threes_vars(const lbnn_weight *tap, int width, int step)
 {
-    const lbnn_three w = {LBNN_VAR(tap[0]), LBNN_VAR(tap[step]), LBNN_VAR(tap[2 * step])};
+    lbnn_threes w;
+    w.left.a = LBNN_VAR(tap[0]);
+    w.right.a = LBNN_VAR(tap[1]);
+    tap = lbnn_threes_next(tap, width, step);
+    w.left.b = LBNN_VAR(tap[0]);
+    w.right.b = LBNN_VAR(tap[1]);
+    tap = lbnn_threes_next(tap, width, step);
+    w.left.c = LBNN_VAR(tap[0]);
+    w.right.c = LBNN_VAR(tap[1]);
     return w;
 }
 
@@ -123,26 +154,24 @@ LBNN_INLINE lbnn_three lbnn_three_vars(const lbnn_weight *tap, int step)
 LBNN_INLINE lbnn_eight lbnn_strip_add(lbnn_eight sums, int kind, const float *x, const lbnn_weight *tap, int width)
 {
     const int step = lbnn_row_len(kind, width);
-    lbnn_three left = lbnn_three_means(tap, step);
-    lbnn_three right = lbnn_three_means(tap + 1, step);
+    lbnn_threes w = lbnn_threes_means(tap, width, step);
     lbnn_strip in = lbnn_strip_load(x);
-    sums.left = lbnn_strip_means(sums.left, in, left);
-    sums.right = lbnn_strip_means(sums.right, in, right);
+    sums.left = lbnn_strip_means(sums.left, in, w.left);
+    sums.right = lbnn_strip_means(sums.right, in, w.right);
     if (lbnn_is_random(kind)) {
         LBNN_FENCE();
         in = lbnn_strip_load(x + 6);
-        sums.left = lbnn_strip_vars(sums.left, in, lbnn_three_squares(left));
-        sums.right = lbnn_strip_vars(sums.right, in, lbnn_three_squares(right));
+        sums.left = lbnn_strip_vars(sums.left, in, lbnn_three_squares(w.left));
+        sums.right = lbnn_strip_vars(sums.right, in, lbnn_three_squares(w.right));
     }
     if (!lbnn_is_full(kind)) {
         return sums;
     }
     LBNN_FENCE();
     in = lbnn_strip_load(x + lbnn_strip_len(kind) - 6);
-    left = lbnn_three_vars(tap + LBNN_VARS(width), step);
-    right = lbnn_three_vars(tap + LBNN_VARS(width) + 1, step);
-    sums.left = lbnn_strip_vars(sums.left, in, left);
-    sums.right = lbnn_strip_vars(sums.right, in, right);
+    w = lbnn_threes_vars(tap + LBNN_VARS(width), width, step);
+    sums.left = lbnn_strip_vars(sums.left, in, w.left);
+    sums.right = lbnn_strip_vars(sums.right, in, w.right);
     return sums;
 }
 

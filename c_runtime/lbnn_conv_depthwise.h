@@ -7,14 +7,15 @@
  * stride 2 none is used.
  *
  * Outputs may begin where inputs do: the planes of the output lie one after the other from the same address on, and no
- * output is written over an input that is still needed. With stride 1 the three rows at work are in scratch, between
- * columns of zeros, with S beside E and V: a row is taken there once and read three times, and inner loops look for no
- * edge. With stride 2 a row is read 1.5 times, and a copy would cost more than it saves (10.3 instead of 8.5
- * instructions a product): outputs are written row by row from the left, behind the inputs that are still to be read.
+ * output is written over an input that is still needed. With stride 1 and padding the three rows at work are in scratch,
+ * between columns of zeros: a row is taken there once and read three times, and inner loops look for no edge. Windows that
+ * lie inside the input, and those of stride 2, which read a row 1.5 times, are read where they are: a copy would cost more
+ * than it saves, and outputs are written row by row from the left, behind the inputs that are still to be read.
  *
  * A row is cut into blocks of 3, 4 and 5 pixels, which fit any width; a block that would be incomplete costs as much as
- * a whole one, and one that is moved to the left would read what has been overwritten. The sums are those of lbnn_conv_any.h
- * in the same order.
+ * a whole one, and one that is moved to the left would read what has been overwritten. An input goes to all of its pixels
+ * before the next is read: the weights of a kernel row stay in nine registers, and S takes the place of V. The sums are
+ * those of lbnn_conv_any.h in the same order.
  */
 #ifndef LBNN_CONV_DEPTHWISE_H
 #define LBNN_CONV_DEPTHWISE_H
@@ -22,106 +23,124 @@
 #include "lbnn_conv_shape.h"
 #include "lbnn_sums.h"
 
+/* The weight of a tap: E, E^2 and V. */
+typedef struct {
+    float e, square, v;
+} lbnn_weight_tap;
+
+/* Those of a kernel row. */
+typedef struct {
+    lbnn_weight_tap a, b, c;
+} lbnn_three_taps;
+
+LBNN_INLINE lbnn_weight_tap lbnn_tap_load(int kind, const lbnn_weight *at)
+{
+    lbnn_weight_tap tap;
+    tap.e = LBNN_MEAN(at[0]);
+    tap.square = lbnn_is_random(kind) ? tap.e * tap.e : 0.0f;
+    tap.v = LBNN_VAR(at[LBNN_VARS(1)]);
+    return tap;
+}
+
+/* x times each of the weights, for the sums that exist. */
+LBNN_INLINE void lbnn_spread(float *a, float *b, float *c, float x, float u, float v, float w)
+{
+    LBNN_ROUND_PRODUCTS
+    if (a) {
+        *a += x * u;
+    }
+    if (b) {
+        *b += x * v;
+    }
+    if (c) {
+        *c += x * w;
+    }
+}
+
+/* Ends the use of E in up to three sums, with which that of V has ended too, so that S takes the register of either. */
+LBNN_INLINE float lbnn_spent(float e, const lbnn_sum *a, const lbnn_sum *b, const lbnn_sum *c)
+{
+    if (a && b && c) {
+        LBNN_SPENT_IN(e, LBNN_BOTH(a), LBNN_BOTH(b), LBNN_BOTH(c));
+    } else if (a && b) {
+        LBNN_SPENT_IN(e, LBNN_BOTH(a), LBNN_BOTH(b));
+    } else if (a && c) {
+        LBNN_SPENT_IN(e, LBNN_BOTH(a), LBNN_BOTH(c));
+    } else if (b && c) {
+        LBNN_SPENT_IN(e, LBNN_BOTH(b), LBNN_BOTH(c));
+    } else {
+        const lbnn_sum *one = a ? a : b ? b : c;
+        LBNN_SPENT_IN(e, LBNN_BOTH(one));
+        (void)one;
+    }
+    return e;
+}
+
+/* One input to the pixels over whose first, second and third tap it lies: which of them exist is a constant. A sum gets
+ * its products in the order of lbnn_sum_add. */
+LBNN_INLINE void lbnn_input_spread(int kind, lbnn_sum *a, lbnn_sum *b, lbnn_sum *c, const float *mean, const float *var,
+                                   int at, lbnn_three_taps w)
+{
+    LBNN_ROUND_PRODUCTS
+    float e = mean[at];
+    float s = 0.0f;
+    lbnn_spread(a ? &a->mean : 0, b ? &b->mean : 0, c ? &c->mean : 0, e, w.a.e, w.b.e, w.c.e);
+    if (lbnn_is_random(kind)) {
+        s = var[at];
+        lbnn_spread(a ? &a->var : 0, b ? &b->var : 0, c ? &c->var : 0, s, w.a.square, w.b.square, w.c.square);
+        e = lbnn_spent(e, a, b, c);
+    }
+    s = lbnn_is_random(kind) ? s + e * e : e * e;
+    lbnn_spread(a ? &a->var : 0, b ? &b->var : 0, c ? &c->var : 0, s, w.a.v, w.b.v, w.c.v);
+}
+
 /* Up to five neighbouring pixels. */
 typedef struct {
     lbnn_sum a, b, c, d, e;
 } lbnn_five;
 
-/* The inputs of a kernel row: one for each pixel and two more, or two for each pixel and one more. */
-typedef struct {
-    lbnn_input a, b, c, d, e, f, g, h, i, j, k;
-} lbnn_eleven;
-
-/* One tap for `n` pixels (a constant). */
-LBNN_INLINE lbnn_five lbnn_five_means_add(lbnn_five sums, int n, lbnn_input a, lbnn_input b, lbnn_input c, lbnn_input d,
-                                          lbnn_input e, const lbnn_weight *tap)
+/* A kernel row of `n` pixels (a constant) side by side, whose window begins at `mean` and `var`. */
+LBNN_INLINE void lbnn_five_row(lbnn_five *to, int kind, int n, const float *mean, const float *var, lbnn_three_taps w)
 {
-    LBNN_ROUND_PRODUCTS
-    const float w = LBNN_MEAN(tap[0]);
-    sums.a.mean += a.e * w;
-    sums.b.mean += b.e * w;
-    sums.c.mean += c.e * w;
+    lbnn_sum *d = n > 3 ? &to->d : 0, *e = n > 4 ? &to->e : 0;
+    lbnn_input_spread(kind, &to->a, 0, 0, mean, var, 0, w);
+    lbnn_input_spread(kind, &to->b, &to->a, 0, mean, var, 1, w);
+    lbnn_input_spread(kind, &to->c, &to->b, &to->a, mean, var, 2, w);
+    lbnn_input_spread(kind, d, &to->c, &to->b, mean, var, 3, w);
+    lbnn_input_spread(kind, e, d, &to->c, mean, var, 4, w);
     if (n > 3) {
-        sums.d.mean += d.e * w;
+        lbnn_input_spread(kind, 0, e, d, mean, var, 5, w);
     }
     if (n > 4) {
-        sums.e.mean += e.e * w;
+        lbnn_input_spread(kind, 0, 0, e, mean, var, 6, w);
     }
-    return sums;
 }
 
-LBNN_INLINE lbnn_five lbnn_five_times(lbnn_five sums, int n, float a, float b, float c, float d, float e, float w)
+/* The same two columns apart: `mean` and `var` are at the second column of the window, the first is inside with `left`, the
+ * last with `right`. */
+LBNN_INLINE void lbnn_five_row_halves(lbnn_five *to, int kind, int n, const float *mean, const float *var, lbnn_three_taps w,
+                                      int left, int right)
 {
-    LBNN_ROUND_PRODUCTS
-    sums.a.var += a * w;
-    sums.b.var += b * w;
-    sums.c.var += c * w;
+    lbnn_sum *d = n > 3 ? &to->d : 0, *e = n > 4 ? &to->e : 0;
+    if (left) {
+        lbnn_input_spread(kind, &to->a, 0, 0, mean, var, -1, w);
+    }
+    lbnn_input_spread(kind, 0, &to->a, 0, mean, var, 0, w);
+    lbnn_input_spread(kind, &to->b, 0, &to->a, mean, var, 1, w);
+    lbnn_input_spread(kind, 0, &to->b, 0, mean, var, 2, w);
+    lbnn_input_spread(kind, &to->c, 0, &to->b, mean, var, 3, w);
+    lbnn_input_spread(kind, 0, &to->c, 0, mean, var, 4, w);
     if (n > 3) {
-        sums.d.var += d * w;
+        lbnn_input_spread(kind, d, 0, &to->c, mean, var, 5, w);
+        lbnn_input_spread(kind, 0, d, 0, mean, var, 6, w);
     }
     if (n > 4) {
-        sums.e.var += e * w;
+        lbnn_input_spread(kind, e, 0, d, mean, var, 7, w);
+        lbnn_input_spread(kind, 0, e, 0, mean, var, 8, w);
     }
-    return sums;
-}
-
-LBNN_INLINE lbnn_five lbnn_five_vars_add(lbnn_five sums, int kind, int n, lbnn_input a, lbnn_input b, lbnn_input c,
-                                         lbnn_input d, lbnn_input e, const lbnn_weight *tap)
-{
-    const float w = LBNN_MEAN(tap[0]);
-    if (lbnn_is_random(kind)) {
-        sums = lbnn_five_times(sums, n, a.v, b.v, c.v, d.v, e.v, w * w);
+    if (right) {
+        lbnn_input_spread(kind, 0, 0, n > 4 ? e : n > 3 ? d : &to->c, mean, var, 2 * n - 1, w);
     }
-    return lbnn_five_times(sums, n, a.s, b.s, c.s, d.s, e.s, LBNN_VAR(tap[LBNN_VARS(1)]));
-}
-
-/* Ends the use of E and V of an input in its pixel's sums: the square of E is not made before either, or gcc fuses nothing. */
-LBNN_INLINE lbnn_sum lbnn_five_spend(lbnn_sum sum, lbnn_input *x)
-{
-    LBNN_SPENT(x->v, sum.mean, sum.var);
-    LBNN_SPENT(x->e, sum.mean, sum.var);
-    return sum;
-}
-
-/* The same for inputs that no other tap needs: S is made where V was, once V has been added. */
-LBNN_INLINE lbnn_five lbnn_five_vars_once(lbnn_five sums, int kind, int n, lbnn_input a, lbnn_input b, lbnn_input c,
-                                          lbnn_input d, lbnn_input e, const lbnn_weight *tap)
-{
-    LBNN_ROUND_PRODUCTS
-    if (!lbnn_is_random(kind)) {
-        return lbnn_five_vars_add(sums, kind, n, a, b, c, d, e, tap);
-    }
-    const float w = LBNN_MEAN(tap[0]);
-    sums = lbnn_five_times(sums, n, a.v, b.v, c.v, d.v, e.v, w * w);
-    sums.a = lbnn_five_spend(sums.a, &a);
-    sums.b = lbnn_five_spend(sums.b, &b);
-    sums.c = lbnn_five_spend(sums.c, &c);
-    sums.d = n > 3 ? lbnn_five_spend(sums.d, &d) : sums.d;
-    sums.e = n > 4 ? lbnn_five_spend(sums.e, &e) : sums.e;
-    return lbnn_five_times(sums, n, a.v + a.e * a.e, b.v + b.e * b.e, c.v + c.e * c.e, d.v + d.e * d.e, e.v + e.e * e.e,
-                           LBNN_VAR(tap[LBNN_VARS(1)]));
-}
-
-/* The three taps of a kernel row, which stand behind each other. */
-LBNN_INLINE lbnn_five lbnn_five_row(lbnn_five sums, int kind, int n, int stride, lbnn_eleven x, const lbnn_weight *tap)
-{
-    const int step = lbnn_row_len(kind, 1);
-    if (stride == 1) {
-        sums = lbnn_five_means_add(sums, n, x.a, x.b, x.c, x.d, x.e, tap);
-        sums = lbnn_five_means_add(sums, n, x.b, x.c, x.d, x.e, x.f, tap + step);
-        sums = lbnn_five_means_add(sums, n, x.c, x.d, x.e, x.f, x.g, tap + 2 * step);
-        sums = lbnn_five_vars_add(sums, kind, n, x.a, x.b, x.c, x.d, x.e, tap);
-        sums = lbnn_five_vars_add(sums, kind, n, x.b, x.c, x.d, x.e, x.f, tap + step);
-        sums = lbnn_five_vars_add(sums, kind, n, x.c, x.d, x.e, x.f, x.g, tap + 2 * step);
-    } else {
-        sums = lbnn_five_means_add(sums, n, x.a, x.c, x.e, x.g, x.i, tap);
-        sums = lbnn_five_means_add(sums, n, x.b, x.d, x.f, x.h, x.j, tap + step);
-        sums = lbnn_five_means_add(sums, n, x.c, x.e, x.g, x.i, x.k, tap + 2 * step);
-        sums = lbnn_five_vars_add(sums, kind, n, x.a, x.c, x.e, x.g, x.i, tap);
-        sums = lbnn_five_vars_once(sums, kind, n, x.b, x.d, x.f, x.h, x.j, tap + step);
-        sums = lbnn_five_vars_add(sums, kind, n, x.c, x.e, x.g, x.i, x.k, tap + 2 * step);
-    }
-    return sums;
 }
 
 LBNN_INLINE lbnn_five lbnn_five_bias(const lbnn_weight *w)
@@ -151,9 +170,55 @@ LBNN_INLINE int lbnn_five_next(int left)
     return over == 0 ? 4 : over == 1 || left > 9 ? 5 : 3;
 }
 
+/* Rows of inputs, `row_len` apart. In a ring behind the row at `wrap` follows that two rows before it. */
+typedef struct {
+    const float *mean, *var, *wrap;
+    int row_len;
+} lbnn_rows;
+
+/* A block of n pixels (a constant) from `count` rows, whose taps begin at `tap`; with stride 2 `left` and `right` tell
+ * whether the first and the last column of the window are inside. */
+LBNN_INLINE void lbnn_depthwise_block(int kind, int stride, int n, lbnn_rows x, int count, int left, int right,
+                                      const lbnn_weight *w, const lbnn_weight *tap, float *mean, float *var)
+{
+    const int step = lbnn_row_len(kind, 1);
+    lbnn_five sums = lbnn_five_bias(w);
+    for (;;) {
+        lbnn_three_taps taps;
+        taps.a = lbnn_tap_load(kind, tap);
+        taps.b = lbnn_tap_load(kind, tap + step);
+        taps.c = lbnn_tap_load(kind, tap + 2 * step);
+        if (stride == 1) {
+            lbnn_five_row(&sums, kind, n, x.mean, x.var, taps);
+        } else {
+            lbnn_five_row_halves(&sums, kind, n, x.mean, x.var, taps, left, right);
+        }
+        if (--count == 0) {
+            break;
+        }
+        tap += 3 * step;
+        const int next = stride == 1 && x.mean == x.wrap ? -2 * x.row_len : x.row_len;
+        x.mean += next;
+        x.var += next;
+    }
+    lbnn_five_store(sums, n, mean, var);
+}
+
+LBNN_INLINE void lbnn_depthwise_some(int kind, int stride, int n, lbnn_rows x, int count, int left, int right,
+                                     const lbnn_weight *w, const lbnn_weight *tap, float *mean, float *var)
+{
+    if (n == 4) {
+        lbnn_depthwise_block(kind, stride, 4, x, count, left, right, w, tap, mean, var);
+    } else if (n == 5) {
+        lbnn_depthwise_block(kind, stride, 5, x, count, left, right, w, tap, mean, var);
+    } else {
+        lbnn_depthwise_block(kind, stride, 3, x, count, left, right, w, tap, mean, var);
+    }
+}
+
 /* ---- stride 1 ------------------------------------------------------------------------------------ */
 
-/* Numbers of a column in scratch: E, V, S; of points E, S. */
+/* Numbers of a column in scratch: E, V, and S with vector registers; of points no V. */
 LBNN_INLINE int lbnn_column_len(int kind)
 {
     return lbnn_is_random(kind) ? 3 : 2;
@@ -162,87 +227,16 @@ LBNN_INLINE int lbnn_column_len(int kind)
 /* Floats of scratch for rows of `width` columns. */
 #define LBNN_DEPTHWISE_ROWS(width) (9 * ((width) + 2))
 
-LBNN_INLINE lbnn_input lbnn_column_load(int kind, const float *from)
+/* A row of the input to its place in scratch: all E, then all V `step` further on. */
+LBNN_INLINE void lbnn_row_fill(int kind, const float *mean, const float *var, int width, float *to, int step)
 {
-    lbnn_input x;
-    x.e = from[0];
-    x.v = lbnn_is_random(kind) ? from[1] : 0.0f;
-    x.s = from[lbnn_is_random(kind) ? 2 : 1];
-    return x;
-}
-
-/* A row of the input to its place in scratch. V is stored before S is made in its place. */
-LBNN_INLINE void lbnn_row_fill(int kind, const float *mean, const float *var, int width, float *to)
-{
-    LBNN_ROUND_PRODUCTS
     const float *end = mean + width;
     do {
-        const float e = *mean++;
-        *to++ = e;
-        float v = 0.0f;
         if (lbnn_is_random(kind)) {
-            v = *var++;
-            *to++ = v;
-            LBNN_PIN(v);
+            to[step] = *var++;
         }
-        *to++ = lbnn_is_random(kind) ? v + e * e : e * e;
+        *to++ = *mean++;
     } while (mean != end);
-}
-
-/* A block of n pixels (a constant): `x` is its first column in the first of `rows` rows, `wrap` that in the last place of
- * the scratch, which the first follows; `tap` are the weights of the first row. */
-LBNN_INLINE void lbnn_depthwise_block(int kind, int n, const float *x, const float *wrap, int row_len, int rows,
-                                      const lbnn_weight *w, const lbnn_weight *tap, float *mean, float *var)
-{
-    const int step = lbnn_column_len(kind);
-    lbnn_five sums = lbnn_five_bias(w);
-    for (;;) {
-        const lbnn_input zero = {0.0f, 0.0f, 0.0f};
-        lbnn_eleven in = {zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero};
-        in.a = lbnn_column_load(kind, x);
-        in.b = lbnn_column_load(kind, x + step);
-        in.c = lbnn_column_load(kind, x + 2 * step);
-        in.d = lbnn_column_load(kind, x + 3 * step);
-        in.e = lbnn_column_load(kind, x + 4 * step);
-        if (n > 3) {
-            in.f = lbnn_column_load(kind, x + 5 * step);
-        }
-        if (n > 4) {
-            in.g = lbnn_column_load(kind, x + 6 * step);
-        }
-        sums = lbnn_five_row(sums, kind, n, 1, in, tap);
-        if (--rows == 0) {
-            break;
-        }
-        tap += 3 * lbnn_row_len(kind, 1);
-        x = x == wrap ? x - 2 * row_len : x + row_len;
-    }
-    lbnn_five_store(sums, n, mean, var);
-}
-
-/* A row of pixels, block by block; `places` is the first place of the scratch. */
-LBNN_INLINE void lbnn_depthwise_row(int kind, const float *top, const float *places, int row_len, int rows,
-                                    const lbnn_weight *w, const lbnn_weight *tap, float *mean, float *var, int width)
-{
-    const float *wrap = places + 2 * row_len;
-    for (;;) {
-        const int n = lbnn_five_next(width);
-        if (n == 4) {
-            lbnn_depthwise_block(kind, 4, top, wrap, row_len, rows, w, tap, mean, var);
-        } else if (n == 5) {
-            lbnn_depthwise_block(kind, 5, top, wrap, row_len, rows, w, tap, mean, var);
-        } else {
-            lbnn_depthwise_block(kind, 3, top, wrap, row_len, rows, w, tap, mean, var);
-        }
-        width -= n;
-        if (width == 0) {
-            break;
-        }
-        top += lbnn_column_len(kind) * n;
-        wrap += lbnn_column_len(kind) * n;
-        mean += n;
-        var += n;
-    }
 }
 
 #ifdef LBNN_SIMD
@@ -300,149 +294,147 @@ LBNN_INLINE void lbnn_depthwise_row_lanes(int kind, const float *top, const floa
 #endif
 
 /* The next row of the input to scratch. */
-LBNN_INLINE void lbnn_depthwise_take(int kind, const float *mean, const float *var, int in_width, int out_width, int ahead,
+LBNN_INLINE void lbnn_depthwise_take(int kind, const float *mean, const float *var, int in_width, int out_width,
                                      float *to)
 {
 #ifdef LBNN_SIMD
     if (out_width >= LBNN_LANES) {
-        lbnn_row_fill_lanes(kind, mean, var, in_width, to + ahead, in_width + 2);
+        lbnn_row_fill_lanes(kind, mean, var, in_width, to, in_width + 2);
         return;
     }
 #endif
     (void)out_width;
-    lbnn_row_fill(kind, mean, var, in_width, to + lbnn_column_len(kind) * ahead);
+    lbnn_row_fill(kind, mean, var, in_width, to, in_width + 2);
 }
 
-/* One channel; row y of the input is in place y % 3 of the scratch. */
-LBNN_INLINE void lbnn_depthwise_plane(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
-                                      float *out_mean, float *out_var, const lbnn_conv_shape *s, float *scratch)
-{
-    const int in_width = s->in_width, out_width = s->out_width, in_height = s->in_height, ahead = s->padding_width;
-    const int row_len = lbnn_column_len(kind) * (in_width + 2);
-    const float *last_place = scratch + 2 * row_len;
-    const float *end = out_mean + s->out_height * out_width;
-    int filled = 0;             /* rows of the input that have been taken to scratch */
-    float *next = scratch;      /* and the place of the next one */
-    const float *top = scratch; /* the first row of the window */
-    for (int last = 3 - s->padding_height;; last++) {
-        const int inside = last < in_height ? last : in_height;
-        for (; filled < inside; filled++) {
-            lbnn_depthwise_take(kind, in_mean, in_var, in_width, out_width, ahead, next);
-            next = next == last_place ? scratch : next + row_len;
-            in_mean += in_width;
-            in_var += in_width;
-        }
-        const int skipped = last < 3 ? 3 - last : 0;
-        const int rows = inside - last + 3 - skipped;
-        const lbnn_weight *tap = w + lbnn_row_at(kind, 1, 3 * skipped);
-#ifdef LBNN_SIMD
-        if (out_width >= LBNN_LANES) {
-            lbnn_depthwise_row_lanes(kind, top, scratch, row_len, rows, w, tap, out_mean, out_var, out_width);
-        } else
-#endif
-        {
-            lbnn_depthwise_row(kind, top, scratch, row_len, rows, w, tap, out_mean, out_var, out_width);
-        }
-        out_mean += out_width;
-        out_var += out_width;
-        if (out_mean == end) {
-            break;
-        }
-        if (last >= 3) {
-            top = top == last_place ? scratch : top + row_len;
-        }
-    }
-}
-
-/* ---- stride 2 ------------------------------------------------------------------------------------ */
-
-/* Pixels of one row from the input itself; the first column of the window, or the last, may lie outside. */
-LBNN_INLINE void lbnn_depthwise_halves(int kind, int n, const float *in_mean, const float *in_var, int in_width,
-                                       int rows, int left, int right, const lbnn_weight *w, const lbnn_weight *tap,
-                                       float *mean, float *var)
-{
-    lbnn_five sums = lbnn_five_bias(w);
-    for (;;) {
-        const lbnn_input zero = {0.0f, 0.0f, 0.0f};
-        lbnn_eleven in = {zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero};
-        in.a = lbnn_input_edge(kind, in_mean, in_var, -1, left);
-        in.b = lbnn_input_load(kind, in_mean, in_var, 0);
-        in.c = lbnn_input_load(kind, in_mean, in_var, 1);
-        in.d = lbnn_input_load(kind, in_mean, in_var, 2);
-        in.e = lbnn_input_load(kind, in_mean, in_var, 3);
-        in.f = lbnn_input_load(kind, in_mean, in_var, 4);
-        const lbnn_input end = lbnn_input_edge(kind, in_mean, in_var, 2 * n - 1, right);
-        if (n == 3) {
-            in.g = end;
-        } else {
-            in.g = lbnn_input_load(kind, in_mean, in_var, 5);
-            in.h = lbnn_input_load(kind, in_mean, in_var, 6);
-        }
-        if (n == 4) {
-            in.i = end;
-        }
-        if (n == 5) {
-            in.i = lbnn_input_load(kind, in_mean, in_var, 7);
-            in.j = lbnn_input_load(kind, in_mean, in_var, 8);
-            in.k = end;
-        }
-        sums = lbnn_five_row(sums, kind, n, 2, in, tap);
-        if (--rows == 0) {
-            break;
-        }
-        tap += 3 * lbnn_row_len(kind, 1);
-        in_mean += in_width;
-        in_var += in_width;
-    }
-    lbnn_five_store(sums, n, mean, var);
-}
-
-LBNN_INLINE void lbnn_depthwise_row_halves(int kind, const float *in_mean, const float *in_var, int at, int in_width, int rows,
-                                           const lbnn_weight *w, const lbnn_weight *tap, float *mean, float *var, int width)
+/* A row of pixels; the places of their outputs go on behind it. */
+LBNN_INLINE void lbnn_depthwise_row(int kind, lbnn_rows x, int rows, const lbnn_weight *w, const lbnn_weight *tap,
+                                    float **mean, float **var, int width)
 {
     for (;;) {
         const int n = lbnn_five_next(width);
-        const int right = at + 2 * n - 1 < in_width;
-        if (n == 4) {
-            lbnn_depthwise_halves(kind, 4, in_mean, in_var, in_width, rows, at, right, w, tap, mean, var);
-        } else if (n == 5) {
-            lbnn_depthwise_halves(kind, 5, in_mean, in_var, in_width, rows, at, right, w, tap, mean, var);
-        } else {
-            lbnn_depthwise_halves(kind, 3, in_mean, in_var, in_width, rows, at, right, w, tap, mean, var);
-        }
+        lbnn_depthwise_some(kind, 1, n, x, rows, 1, 1, w, tap, *mean, *var);
+        *mean += n;
+        *var += n;
         width -= n;
         if (width == 0) {
             break;
         }
-        in_mean += 2 * n;
-        in_var += 2 * n;
-        at += 2 * n;
-        mean += n;
-        var += n;
+        x.mean += n;
+        x.var += n;
+        x.wrap += n;
     }
 }
 
-LBNN_INLINE void lbnn_depthwise_plane_halves(int kind, const float *in_mean, const float *in_var, const lbnn_weight *w,
-                                             float *out_mean, float *out_var, const lbnn_conv_shape *s)
+/* Whether windows lie inside the input, and may be read there. */
+LBNN_INLINE int lbnn_depthwise_inside(const lbnn_conv_shape *s)
 {
-    const int in_width = s->in_width, out_width = s->out_width, in_height = s->in_height;
-    const int at = 1 - s->padding_width; /* where the middle tap of the first pixel is */
-    in_mean += at;
-    in_var += at;
-    const float *end = out_mean + s->out_height * out_width;
-    for (int last = 3 - s->padding_height;; last += 2) {
-        const int skipped = last < 3 ? 3 - last : 0;
-        const int rows = (last < in_height ? last : in_height) - last + 3 - skipped;
-        const lbnn_weight *tap = w + lbnn_row_at(kind, 1, 3 * skipped);
-        lbnn_depthwise_row_halves(kind, in_mean, in_var, at, in_width, rows, w, tap, out_mean, out_var, out_width);
-        out_mean += out_width;
-        out_var += out_width;
-        if (out_mean == end) {
+#ifdef LBNN_SIMD
+    if (s->out_width >= LBNN_LANES) {
+        return 0;
+    }
+#endif
+    return s->padding_height == 0 && s->padding_width == 0 && s->out_height + 2 <= s->in_height &&
+           s->out_width + 2 <= s->in_width;
+}
+
+/* One channel, whose outputs begin at *out_mean and *out_var, which go on to the next. Row y of the input is in place
+ * y % 3 of the scratch, or stays where it is. */
+LBNN_INLINE void lbnn_depthwise_plane(int kind, int inside, const float *in_mean, const float *in_var, const lbnn_weight *w,
+                                      float **out_mean, float **out_var, const lbnn_conv_shape *s, float *scratch)
+{
+    float *mean = *out_mean, *var = *out_var;
+    const int in_width = s->in_width, out_width = s->out_width, step = in_width + 2;
+    const int row_len = inside ? in_width : lbnn_column_len(kind) * step;
+    const float *end = mean + s->out_height * out_width;
+    const lbnn_weight *tap = w + lbnn_row_at(kind, 1, 3 * s->padding_height);
+    int wanted = 3 - s->padding_height; /* rows of the kernel that are not above the input */
+    int rows = inside ? 3 : 0;          /* of the input that are there for them */
+    const float *places = scratch + 1 - s->padding_width; /* where windows begin: the input is from the second column on */
+    lbnn_rows x = {inside ? in_mean : places, inside ? in_var : places + step, 0, row_len};
+    x.wrap = x.mean + 2 * row_len; /* of windows inside this is the last row, behind which nothing is read */
+    float *next = scratch + 1;
+    const float *below = in_mean + s->in_height * in_width;
+    for (;;) {
+        for (; rows < wanted && in_mean != below; rows++) {
+            lbnn_depthwise_take(kind, in_mean, in_var, in_width, out_width, next);
+            next = next == scratch + 1 + 2 * row_len ? scratch + 1 : next + row_len;
+            in_mean += in_width;
+            in_var += in_width;
+        }
+#ifdef LBNN_SIMD
+        if (out_width >= LBNN_LANES) {
+            lbnn_depthwise_row_lanes(kind, x.mean, places, row_len, rows, w, tap, mean, var, out_width);
+            mean += out_width;
+            var += out_width;
+        } else
+#endif
+        {
+            lbnn_depthwise_row(kind, x, rows, w, tap, &mean, &var, out_width);
+        }
+        if (mean == end) {
             break;
         }
-        in_mean += (2 - skipped) * in_width;
-        in_var += (2 - skipped) * in_width;
+        if (inside) {
+            x.mean += in_width;
+            x.var += in_width;
+            x.wrap += in_width;
+            continue;
+        }
+        if (wanted == 3) {
+            const int down = x.mean == x.wrap ? -2 * row_len : row_len;
+            x.mean += down;
+            x.var += down;
+            rows--;
+        }
+        wanted = 3;
+        tap = w + lbnn_row_at(kind, 1, 0);
     }
+    *out_mean = mean;
+    *out_var = var;
+}
+
+/* ---- stride 2 ------------------------------------------------------------------------------------ */
+
+/* One channel. Outputs are written row by row from the left, behind the inputs that are still to be read. */
+LBNN_INLINE void lbnn_depthwise_plane_halves(int kind, const float *in_mean, const float *in_var,
+                                       const lbnn_weight *w, float **out_mean, float **out_var, const lbnn_conv_shape *s)
+{
+    float *mean = *out_mean, *var = *out_var;
+    const int width = s->in_width, out_width = s->out_width;
+    const int first = 1 - s->padding_width; /* the column that a row of pixels is read from */
+    const float *end = mean + s->out_height * out_width;
+    const lbnn_weight *tap = w + lbnn_row_at(kind, 1, 3 * s->padding_height);
+    lbnn_rows x = {in_mean + first, in_var + first, 0, width};
+    int wanted = 3 - s->padding_height; /* rows of the kernel that are not above the input */
+    int below = s->in_height;           /* rows of the input from the first of them on */
+    int at = first, left = out_width;
+    for (;;) {
+        const int n = lbnn_five_next(left);
+        lbnn_depthwise_some(kind, 2, n, x, wanted < below ? wanted : below, at, at + 2 * n - 1 < width, w, tap, mean,
+                            var);
+        int step = 2 * n;
+        mean += n;
+        var += n;
+        at += step;
+        left -= n;
+        if (left == 0) {
+            if (mean == end) {
+                break;
+            }
+            const int down = wanted - 1;
+            step += down * width - 2 * out_width;
+            below -= down;
+            wanted = 3;
+            tap = w + lbnn_row_at(kind, 1, 0);
+            at = first;
+            left = out_width;
+        }
+        x.mean += step;
+        x.var += step;
+    }
+    *out_mean = mean;
+    *out_var = var;
 }
 
 /* ---- all channels -------------------------------------------------------------------------------- */
@@ -451,23 +443,21 @@ LBNN_INLINE void lbnn_conv_depthwise(int kind, const float *in_mean, const float
                                      float *out_mean, float *out_var, const lbnn_conv_shape *s, float *scratch)
 {
     const int in_plane = s->in_height * s->in_width;
-    const int out_plane = s->out_height * s->out_width;
     const int halves = s->stride_width == 2;
+    const int inside = !halves && lbnn_depthwise_inside(s);
     float *at = scratch;
-    for (int i = halves ? 0 : 3 * lbnn_column_len(kind) * (s->in_width + 2); i > 0; i--) {
+    for (int i = halves || inside ? 0 : 3 * lbnn_column_len(kind) * (s->in_width + 2); i > 0; i--) {
         *at++ = 0.0f;
         LBNN_HOLD(at); /* or gcc takes memset from the library */
     }
     for (int c = s->in_channels; c > 0; c--) {
         if (halves) {
-            lbnn_depthwise_plane_halves(kind, in_mean, in_var, w, out_mean, out_var, s);
+            lbnn_depthwise_plane_halves(kind, in_mean, in_var, w, &out_mean, &out_var, s);
         } else {
-            lbnn_depthwise_plane(kind, in_mean, in_var, w, out_mean, out_var, s, scratch);
+            lbnn_depthwise_plane(kind, inside, in_mean, in_var, w, &out_mean, &out_var, s, scratch);
         }
         in_mean += in_plane;
         in_var += in_plane;
-        out_mean += out_plane;
-        out_var += out_plane;
         w += lbnn_row_at(kind, 1, 9);
     }
 }

@@ -345,7 +345,8 @@ LBNN_INLINE void lbnn_patch_some(int kind, int outputs, int exist, const float *
     }
 }
 
-/* All output channels of four pixels: 3 + 3 + 2 of a packed block of eight, two by two of a narrower one. */
+/* All output channels of four pixels: 3 + 3 + 2 of a packed block of eight; two by two of a narrower one, behind the first
+ * three if their number is odd. */
 LBNN_INLINE void lbnn_patch_fours(int kind, const float *patch, int taps, const lbnn_weight *w, int channels,
                                   float *mean, float *var, int plane)
 {
@@ -359,7 +360,12 @@ LBNN_INLINE void lbnn_patch_fours(int kind, const float *patch, int taps, const 
         to += 2 * plane;
         w += lbnn_row_at(kind, LBNN_PACK, taps);
     }
-    for (int k = 0; k < channels; k += 2) {
+    const int three = channels > 1 && channels % 2 == 1;
+    if (three) {
+        lbnn_patch_some(kind, 3, 3, patch, taps, w, channels, mean + to, var + to, plane);
+        to += 3 * plane;
+    }
+    for (int k = three ? 3 : 0; k < channels; k += 2) {
         lbnn_patch_some(kind, 2, channels - k, patch, taps, w + k, channels, mean + to, var + to, plane);
         to += 2 * plane;
     }
