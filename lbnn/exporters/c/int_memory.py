@@ -115,11 +115,11 @@ def ahead_of(chain: Chain, graph: Graph, facts: Study) -> int | None:
 def _first_pixels(chain: Chain, graph: Graph, window: Windows) -> Whole:
     """The first pixel of the map that each pixel of the result is computed from."""
     places = pixel_places(window)
-    first = np.where(places < 0, window.in_pixels, places).min(axis=1)
+    first: Whole = np.where(places < 0, window.in_pixels, places).min(axis=1)
     if chain.pool is None:
         return first
     pool, _ = pool_window(graph.by_name[chain.pool], graph)
     (height, width), (rows, columns) = pool.out, pool.kernel
     tiled = first.reshape(window.out)[: height * rows, : width * columns]
-    found: Whole = tiled.reshape(height, rows, width, columns).min(axis=(1, 3)).reshape(-1)
-    return found
+    least: Whole = tiled.reshape(height, rows, width, columns).min(axis=(1, 3)).reshape(-1)
+    return least
