@@ -77,13 +77,15 @@ class Needs:
     `words`: elements of each of its arrays, none where it is never written. `reads`: other values that its node reads
     besides its inputs. `apart`: those that are joined of parts, but not one behind the other. `ahead`: values that may
     be written over the arrays of their node's first input where nothing else needs those, beginning so many elements
-    before them: none, or for a result that is longer, so many that the input lies in its last part.
+    before them: none, or for a result that is longer, so many that the input lies in its last part. `over`: what is
+    overwritten instead of the first input.
     """
 
     words: Mapping[str, int] = field(default_factory=dict)
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     apart: frozenset[str] = frozenset()
     ahead: Mapping[str, int] = field(default_factory=dict)
+    over: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan(
@@ -238,8 +240,8 @@ class _Sharing:
         """Where the result may lie on the array of an input that nothing needs afterwards."""
         size, key = self._size(node.name), (node.name, part)
         ahead = self.needs.ahead.get(node.name, 0) if node.name in self.overlaid else 0
-        for at in self._in_place_inputs(node):
-            region = self.home.get((node.inputs[at], part))
+        for name in self._in_place_inputs(node):
+            region = self.home.get((name, part))
             if region is None or self._ends(region) > step:
                 continue
             if size <= region.size and not ahead:
@@ -249,8 +251,10 @@ class _Sharing:
                 # It covers this step too; nothing else of its body is alive with an array that ends.
                 yield _Region(region.body, region.offset - ahead, size, step, [key])
 
-    def _in_place_inputs(self, node: Node) -> tuple[int, ...]:
-        return (0,) if node.name in self.overlaid else ops.find(node.op).memory.in_place
+    def _in_place_inputs(self, node: Node) -> tuple[str, ...]:
+        if node.name in self.overlaid:
+            return (self.needs.over.get(node.name, node.inputs[0]),)
+        return tuple(node.inputs[at] for at in ops.find(node.op).memory.in_place)
 
     def _concat(self, step: int, node: Node, part: str) -> None:
         """Lets inputs be written where the result lies, where that is free; the others are to be copied."""

@@ -331,19 +331,6 @@ static lbnn_conv_shape depthwise(fuzz *f)
     return s;
 }
 
-/* Four pixels, two output channels: what the forms with factors need. */
-static lbnn_conv_shape pairs_1x1(fuzz *f)
-{
-    const int channels = fuzz_size(f, 1, 4), height = fuzz_size(f, 1, 4), width = fuzz_size(f, 1, 9);
-    return same_conv(channels, height, height * width < 4 ? 4 : width, 2 * fuzz_size(f, 1, 5), 1, 1);
-}
-
-static lbnn_conv_shape pairs_3x3(fuzz *f)
-{
-    const int channels = fuzz_size(f, 1, 3), height = fuzz_size(f, 1, 4), width = fuzz_size(f, 4, 11);
-    return same_conv(channels, height, width, 2 * fuzz_size(f, 1, 5), 3, 1);
-}
-
 static lbnn_conv_shape conv_1x1(fuzz *f)
 {
     const int channels = fuzz_size(f, 1, 4), height = fuzz_size(f, 1, 4), width = fuzz_size(f, 1, 9);
@@ -1358,6 +1345,8 @@ const fuzz_target fuzz_kernels[] = {
     {"lbnn_conv2d_3x3_rank1_point", fuzz_conv2d_3x3_rank1_point},
     {"lbnn_conv2d_1x1_rank1", fuzz_conv2d_1x1_rank1},
     {"lbnn_conv2d_1x1_rank1_point", fuzz_conv2d_1x1_rank1_point},
+    {"lbnn_conv2d_patch_rank1", fuzz_conv2d_patch_rank1},
+    {"lbnn_conv2d_patch_rank1_point", fuzz_conv2d_patch_rank1_point},
     {"lbnn_linear", fuzz_linear},
     {"lbnn_linear_point", fuzz_linear_point},
     {"lbnn_pad", fuzz_pad},

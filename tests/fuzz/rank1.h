@@ -84,30 +84,33 @@ static const float *rank1_factors(fuzz *f, int n)
 typedef void rank1_kernel(const float *, const float *, const float *, const float *, float *, float *, float *,
                           const lbnn_conv_shape *, int);
 
-static void fuzz_rank1(fuzz *f, int kind, rank1_kernel kernel, lbnn_conv_shape s)
+/* `floats` of scratch; outputs of some may lie `over` inputs. */
+static void fuzz_rank1(fuzz *f, int kind, rank1_kernel kernel, lbnn_conv_shape s, int floats, int over)
 {
     const int taps = s.in_channels / s.groups * s.kernel_height * s.kernel_width;
-    const int step = fuzz_size(f, 0, 1) ? taps : 0;
+    const int step = s.groups > 1 && fuzz_size(f, 0, 1) ? taps : 0;
     const float *e = fuzz_means(f, conv_inputs(&s));
     const float *v = kind == LBNN_MOMENTS ? fuzz_variances(f, conv_inputs(&s)) : e;
     const float *w = rank1_weights(f, &s, taps);
     const float *factors = rank1_factors(f, s.out_channels + (step ? s.groups : 1) * taps);
     float *mean = fuzz_output(f, conv_outputs(&s)), *var = fuzz_output(f, conv_outputs(&s));
-    kernel(e, v, w, factors, mean, var, fuzz_output(f, s.out_height * s.out_width), &s, step);
+    float *scratch = fuzz_output(f, floats);
+    kernel(e, v, w, factors, mean, var, scratch, &s, step);
     check_rank1(f, kind, e, v, w, factors, step, mean, var, &s);
+    if (over) {
+        const overlap means = one_over_the_other(f, e, &s), vars = one_over_the_other(f, v, &s);
+        kernel(means.from, vars.from, w, factors, means.to, vars.to, scratch, &s, step);
+        fuzz_same(f, means.to, mean, conv_outputs(&s));
+        fuzz_same(f, vars.to, var, conv_outputs(&s));
+    }
 }
 
-#define RANK1_POINT(name)                                                                                            \
-    static void name##_of_moments(const float *e, const float *v, const float *w, const float *factors, float *mean, \
-                                  float *var, float *shared, const lbnn_conv_shape *s, int step)                     \
-    {                                                                                                                \
-        (void)v;                                                                                                     \
-        name(e, w, factors, mean, var, shared, s, step);                                                             \
-    }
-
-RANK1_POINT(lbnn_conv2d_rank1_point)
-RANK1_POINT(lbnn_conv2d_3x3_rank1_point)
-RANK1_POINT(lbnn_conv2d_1x1_rank1_point)
+/* What kernels take (factored_scratch of shapes.py): a plane of sums, or inputs if they need more. */
+static int shared_len(const lbnn_conv_shape *s, int inputs)
+{
+    const int plane = s->out_height * s->out_width;
+    return inputs > plane ? inputs : plane;
+}
 
 static void linear_rank1(const float *e, const float *v, const float *w, const float *factors, float *mean, float *var,
                          float *shared, const lbnn_conv_shape *s, int step)
@@ -123,20 +126,33 @@ static void linear_rank1_point(const float *e, const float *v, const float *w, c
     lbnn_linear_rank1_point(e, w, factors, mean, var, s->in_width, s->out_channels);
 }
 
-static void fuzz_linear_rank1(fuzz *f) { fuzz_rank1(f, LBNN_MOMENTS, linear_rank1, linear_shape(f)); }
-static void fuzz_linear_rank1_point(fuzz *f) { fuzz_rank1(f, LBNN_POINT, linear_rank1_point, linear_shape(f)); }
-static void fuzz_conv2d_rank1(fuzz *f) { fuzz_rank1(f, LBNN_MOMENTS, lbnn_conv2d_rank1, any_conv(f)); }
-static void fuzz_conv2d_3x3_rank1(fuzz *f) { fuzz_rank1(f, LBNN_MOMENTS, lbnn_conv2d_3x3_rank1, pairs_3x3(f)); }
-static void fuzz_conv2d_1x1_rank1(fuzz *f) { fuzz_rank1(f, LBNN_MOMENTS, lbnn_conv2d_1x1_rank1, pairs_1x1(f)); }
-static void fuzz_conv2d_rank1_point(fuzz *f)
+static void fuzz_linear_rank1(fuzz *f) { fuzz_rank1(f, LBNN_MOMENTS, linear_rank1, linear_shape(f), 1, 0); }
+static void fuzz_linear_rank1_point(fuzz *f)
 {
-    fuzz_rank1(f, LBNN_POINT, lbnn_conv2d_rank1_point_of_moments, any_conv(f));
+    fuzz_rank1(f, LBNN_POINT, linear_rank1_point, linear_shape(f), 1, 0);
 }
-static void fuzz_conv2d_3x3_rank1_point(fuzz *f)
-{
-    fuzz_rank1(f, LBNN_POINT, lbnn_conv2d_3x3_rank1_point_of_moments, pairs_3x3(f));
-}
-static void fuzz_conv2d_1x1_rank1_point(fuzz *f)
-{
-    fuzz_rank1(f, LBNN_POINT, lbnn_conv2d_1x1_rank1_point_of_moments, pairs_1x1(f));
-}
+
+#define FUZZ_RANK1(name, make, floats, over)                                                                         \
+    static void name##_point_of_moments(const float *e, const float *v, const float *w, const float *factors,        \
+                                        float *mean, float *var, float *scratch, const lbnn_conv_shape *s, int step) \
+    {                                                                                                                \
+        (void)v;                                                                                                     \
+        lbnn_##name##_point(e, w, factors, mean, var, scratch, s, step);                                             \
+    }                                                                                                                \
+    static void fuzz_##name(fuzz *f)                                                                                 \
+    {                                                                                                                \
+        const int kind = LBNN_MOMENTS;                                                                               \
+        const lbnn_conv_shape s = make(f);                                                                           \
+        fuzz_rank1(f, kind, lbnn_##name, s, floats, over);                                                           \
+    }                                                                                                                \
+    static void fuzz_##name##_point(fuzz *f)                                                                         \
+    {                                                                                                                \
+        const int kind = LBNN_POINT;                                                                                 \
+        const lbnn_conv_shape s = make(f);                                                                           \
+        fuzz_rank1(f, kind, name##_point_of_moments, s, floats, over);                                               \
+    }
+
+FUZZ_RANK1(conv2d_rank1, rows_of_any, s.out_height * s.out_width, 0)
+FUZZ_RANK1(conv2d_3x3_rank1, conv_3x3, shared_len(&s, 18 * (kind == LBNN_MOMENTS ? 3 : 2) * s.in_channels), 0)
+FUZZ_RANK1(conv2d_1x1_rank1, conv_1x1, patch_len(kind, &s), s.stride_height == 1 && s.stride_width == 1)
+FUZZ_RANK1(conv2d_patch_rank1, one_group, shared_len(&s, patch_len(kind, &s)), 0)

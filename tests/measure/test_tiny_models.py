@@ -39,3 +39,15 @@ def test_work_memory_is_as_small_as_it_was(name):
 def test_variances_that_are_products_of_factors_need_no_more_of_it(name, variance):
     """Sums that outputs share are taken from scratch that the kernels of free variances have too."""
     assert work_bytes(name, variance) == work_bytes(name)
+
+
+# KB in int8: convolutions write over their input there too, as far ahead as their windows reach.
+IN_INTEGERS = {"kws": 52, "m2": 4.2, "m4": 10.6}
+
+
+@pytest.mark.parametrize("name", IN_INTEGERS)
+def test_integers_need_less_of_it_than_floats(name):
+    models = TINY if name in TINY else MODELS
+    _, shape, _ = models[name]
+    program = lower(read_model(build(name, models), shape), COptions(dtype="int8"))
+    assert 4 * program.work_len <= 1024 * IN_INTEGERS[name] < work_bytes(name)

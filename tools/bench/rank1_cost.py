@@ -1,15 +1,11 @@
-"""Prints what the benchmark models cost on a Cortex-M4F with full and with rank-1 variances, as Markdown.
+"""Prints what the benchmark models cost on a Cortex-M4F with full and with rank-1 variances, for docs/variances.md.
 
-python tools/bench/rank1_cost.py [--update docs/variances.md]
+python tools/bench/rank1_cost.py
 """
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 from bench_models import MODELS, build
-from lbnn.base.files import write_file
 from lbnn.base.temporary import temporary_folder
 from lbnn.base.terminal import kilobytes, thousands
 from lbnn.device.devices import run_model
@@ -21,7 +17,6 @@ from lbnn.model.file import read_model
 from lbnn.nn import BayesianLayer
 
 CORE = "cortex-m4-gcc"
-BLOCK = "<!-- table: tools/bench/rank1_cost.py -->\n", "<!-- end of table -->\n"
 
 
 def cost(name: str, variance: str) -> tuple[str, str, str]:
@@ -53,16 +48,5 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """The table, printed and perhaps put into a page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--update", type=Path, metavar="PAGE", help="to put the table into")
-    page, text = parser.parse_args().update, table()
-    print(text)
-    if page:
-        before, rest = page.read_text().split(BLOCK[0])
-        write_file(page, before + BLOCK[0] + text + BLOCK[1] + rest.split(BLOCK[1], 1)[1], force=True)
-
-
 if __name__ == "__main__":
-    main()
+    print(table(), end="")

@@ -1,14 +1,17 @@
-"""Work memory of feature maps in integers: how large values are, and what layers need beside them."""
+"""Work memory of feature maps in integers: how large values are, what layers need beside them and overwrite."""
 
 from __future__ import annotations
 
 from math import prod
 
+import numpy as np
+
 from lbnn.exporters.c.int_calls import integer_scratch
 from lbnn.graph import INPUT, Graph, Node
 from lbnn.graph.ints.chains import MAP_POOLS, Chain, max_window, pool_window
+from lbnn.graph.ints.fixed import Whole
 from lbnn.graph.ints.known import is_written
-from lbnn.graph.ints.maps import CHUNK
+from lbnn.graph.ints.maps import CHUNK, Windows, pixel_places
 from lbnn.graph.ints.quantise_conv import ConvInts
 from lbnn.graph.ints.study import Study
 from lbnn.graph.plan import Needs
@@ -87,4 +90,36 @@ def map_needs(graph: Graph, facts: Study) -> Needs:
         words[facts.source[graph.output]] = prod(graph.values[graph.output].shape)  # becomes wide where it lies
     reads = {chain.last: (chain.source,) for chain in facts.chains.values()}
     apart = frozenset(node.name for node in graph.nodes if node.op == "concat" and node.name in facts.maps)
-    return Needs(words, reads, apart)
+    ahead = {
+        name: found for name, chain in facts.chains.items() if (found := ahead_of(chain, graph, facts)) is not None
+    }
+    over = {name: facts.chains[name].source for name in ahead}
+    return Needs(words, reads, apart, ahead, over)
+
+
+def ahead_of(chain: Chain, graph: Graph, facts: Study) -> int | None:
+    """Words that the result of a convolution begins before its input where it is written over that.
+
+    A pixel is written after all that it is computed from was read, so that what it covers must lie before the first
+    element that a later one reads. A pixel of an odd number of channels may touch one more.
+    """
+    conv = facts.conv[chain.conv]
+    if chain.source not in facts.maps or not graph.by_name[chain.conv].op.startswith("conv"):
+        return None
+    first = _first_pixels(chain, graph, conv.window) * conv.window.channels
+    ends = np.arange(1, len(first) + 1) * conv.channels + conv.channels % 2
+    beyond = halves(conv.channels * len(first)) - halves(conv.window.in_pixels * conv.window.channels)
+    return max(0, beyond, halves(int(max(ends[:-1] - first[1:], default=0))))
+
+
+def _first_pixels(chain: Chain, graph: Graph, window: Windows) -> Whole:
+    """The first pixel of the map that each pixel of the result is computed from."""
+    places = pixel_places(window)
+    first: Whole = np.where(places < 0, window.in_pixels, places).min(axis=1)
+    if chain.pool is None:
+        return first
+    pool, _ = pool_window(graph.by_name[chain.pool], graph)
+    (height, width), (rows, columns) = pool.out, pool.kernel
+    tiled = first.reshape(window.out)[: height * rows, : width * columns]
+    least: Whole = tiled.reshape(height, rows, width, columns).min(axis=(1, 3)).reshape(-1)
+    return least

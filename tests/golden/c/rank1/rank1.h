@@ -24,7 +24,7 @@
 
 #define RANK1_INPUT_LEN 40
 #define RANK1_OUTPUT_LEN 3
-#define RANK1_WORK_LEN 425 /* floats */
+#define RANK1_WORK_LEN 724 /* floats */
 
 typedef float rank1_work; /* an element of the work memory */
 

@@ -7,7 +7,7 @@
  *     const auto answer = model.predict(input);
  *     if (answer) use(answer->mean[0], answer->variance[0]); else puts(lbnn_status_message(answer.status));
  *
- * No exception, no allocation. rank1::predict has its work memory on the stack, 425 floats.
+ * No exception, no allocation. rank1::predict has its work memory on the stack, 724 floats.
  */
 #ifndef RANK1_HPP
 #define RANK1_HPP
