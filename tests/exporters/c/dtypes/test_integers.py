@@ -54,7 +54,7 @@ WITHOUT_WEIGHTS = {
     "largest": ((2, 4, 4), bnn.MaxPool2d(2)),
     "ramp": ((3,), bnn.ReLU()),
     "ramp of a map": ((2, 3, 3), bnn.LeakyReLU(0.1)),
-    "upsampled": ((3, 2, 2), bnn.Upsample(2)),
+    "upsampled": ((3, 2, 2), bnn.UpsampleNearest(2)),
     "padded": ((2, 2, 3), bnn.ZeroPad2d((1, 0, 2, 1))),
     "scaled": ((3,), bnn.Sequential(bnn.Affine(torch.tensor([2.0, -1.0, 0.5]), torch.ones(3)), bnn.ReLU())),
     "all": ((2, 4, 4), bnn.Sequential(bnn.ReLU(), bnn.AvgPool2d(2), bnn.Flatten())),
