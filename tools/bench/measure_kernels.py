@@ -64,8 +64,8 @@ def main() -> None:
 
 
 def print_forms() -> None:
-    """FORMS of int_forms.py."""
-    print("FORMS: dict[tuple[str, ...], dict[str, tuple[int, int]]] = {")
+    """INTEGER_FORMS of int_forms.py."""
+    print("INTEGER_FORMS: dict[tuple[str, ...], dict[str, tuple[int, int]]] = {")
     for form in FORMS:
         print(f"    {form}: {{".replace("'", '"'))
         for name, (code, stack) in sorted(of_form(form).items()):

@@ -22,7 +22,7 @@ from lbnn.exporters.c.int_footprint import (
     ROOT_BYTES,
     SOFT_BYTES,
     integer_kernels,
-    left_out,
+    unlinked,
 )
 from lbnn.exporters.c.limits import machine_limits
 from lbnn.exporters.c.program import Program
@@ -208,7 +208,7 @@ def _called(program: Program) -> list[str]:
     """The kernels of every call, with those that kernels call."""
     called = [*(INTEGER_CHECKS if program.dtype.is_integer else CHECKS), *program.kernels]
     inner = [callee for name in called for callee in INTEGER_CALLEES.get(name, ())]
-    unused = left_out(program.lacks, program.graph.input.random) if program.dtype.is_integer else set()
+    unused = unlinked(program.lacks, program.graph.input.random) if program.dtype.is_integer else set()
     return [name for name in (*called, *inner) if name not in unused.union(INTEGER_INLINED)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lbnn.exporters.c.int_forms import FORMS
+from lbnn.exporters.c.int_forms import INTEGER_FORMS
 
 # tools/bench/measure_kernels.py --integers prints it.
 INTEGER_KERNELS: dict[str, tuple[int, int]] = {
@@ -123,12 +123,12 @@ def integer_kernels(lacks: Sequence[str]) -> dict[str, tuple[int, int]]:
     Without maps nothing else counts as much: kernels become parts of others.
     """
     missing = {macro.removeprefix(WITHOUT) for macro in lacks}
-    fitting = [form for form in FORMS if missing.issuperset(form)]
+    fitting = [form for form in INTEGER_FORMS if missing.issuperset(form)]
     form = max(fitting, key=lambda form: ("MAPS" in form, len(form)), default=())
-    return INTEGER_KERNELS | FORMS.get(form, {})
+    return INTEGER_KERNELS | INTEGER_FORMS.get(form, {})
 
 
-def left_out(lacks: Sequence[str], variances: bool) -> set[str]:
+def unlinked(lacks: Sequence[str], variances: bool) -> set[str]:
     """Kernels that are not linked; `variances`: the input has some. Without maps a Cortex-M0 may compute by rows."""
     missing = {macro.removeprefix(WITHOUT) for macro in lacks}
     if "MAPS" in missing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # By the parts that are left out; tools/bench/measure_kernels.py --forms prints it.
-FORMS: dict[tuple[str, ...], dict[str, tuple[int, int]]] = {
+INTEGER_FORMS: dict[tuple[str, ...], dict[str, tuple[int, int]]] = {
     ("MAPS",): {
         "lbnn_int16_linear": (518, 184),
         "lbnn_int8_linear": (894, 148),

@@ -12,7 +12,7 @@ from lbnn.device.elf import image_sizes, read_symbols
 from lbnn.device.emulated import link_model
 from lbnn.exporters.c import COptions, footprint, lower
 from lbnn.exporters.c.folder import write_program
-from lbnn.exporters.c.int_footprint import left_out
+from lbnn.exporters.c.int_footprint import unlinked
 from lbnn.model.file import read_model
 from places import need
 
@@ -79,5 +79,5 @@ def test_what_is_stated_is_at_least_what_is_linked(linked, name, dtype, variance
 @pytest.mark.parametrize(("name", "dtype", "variance"), CASES)
 def test_what_is_left_out_is_not_linked(linked, name, dtype, variance):
     program, found = linked(name, dtype, variance)
-    unused = left_out(program.lacks, variance)
+    unused = unlinked(program.lacks, variance)
     assert {build for build, (_, names) in found.items() if names & unused} == set()
