@@ -98,7 +98,7 @@ def make_pieces(kinks: Sequence[float], slopes: Sequence[float], value: float) -
     return pieces
 
 
-LAYERS = {
+PIECEWISE_LAYERS = {
     (0.0, 1.0 / 6.0, 0.0): "Hardsigmoid",
     (0.0, 1.0, 0.0): "Hardtanh or Clamp",
     (0.0, 1.0): "Clamp",
@@ -112,7 +112,7 @@ def layer_of(kinks: Sequence[float], slopes: Sequence[float]) -> str:
     if (tuple(kinks), tuple(slopes)) == ((0.0, 6.0), (0.0, 1.0, 0.0)):
         return "ReLU6"
     one_kink = "PReLU" if tuple(kinks) == (0.0,) and slopes[-1] == 1.0 else ""
-    return LAYERS.get(tuple(slopes), one_kink)
+    return PIECEWISE_LAYERS.get(tuple(slopes), one_kink)
 
 
 def _numbers(most: int) -> Attribute:

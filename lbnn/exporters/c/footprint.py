@@ -22,8 +22,8 @@ from lbnn.exporters.c.int_footprint import (
     MATCH_BYTES,
     ROOT_BYTES,
     SOFT_BYTES,
-    VECTOR_KERNELS,
-    WITHOUT_MAPS,
+    integer_kernels,
+    unlinked,
 )
 from lbnn.exporters.c.limits import machine_limits
 from lbnn.exporters.c.program import Program
@@ -213,7 +213,8 @@ def _called(program: Program) -> list[str]:
     """The kernels of every call, with those that kernels call."""
     called = [*(INTEGER_CHECKS if program.dtype.is_integer else CHECKS), *program.kernels]
     inner = [callee for name in called for callee in INTEGER_CALLEES.get(name, ())]
-    return [name for name in (*called, *inner) if name not in INTEGER_INLINED]
+    unused = unlinked(program.lacks, program.graph.input.random) if program.dtype.is_integer else set()
+    return [name for name in (*called, *inner) if name not in unused.union(INTEGER_INLINED)]
 
 
 def _measured(program: Program) -> dict[str, tuple[int, int]]:
@@ -221,7 +222,7 @@ def _measured(program: Program) -> dict[str, tuple[int, int]]:
     return {
         **MEASURED,
         **(HALF_KERNELS if program.dtype.half else {}),
-        **(VECTOR_KERNELS if WITHOUT_MAPS in program.lacks else {}),
+        **(integer_kernels(program.lacks) if program.dtype.is_integer else {}),
     }
 
 

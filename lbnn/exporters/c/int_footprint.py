@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from lbnn.exporters.c.int_forms import INTEGER_FORMS
+
 # tools/bench/measure_kernels.py --integers prints it.
 INTEGER_KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_int16_conv": (1436, 536),
@@ -63,42 +67,8 @@ INTEGER_KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_int_window": (812, 88),
 }
 
-WITHOUT_MAPS = "LBNN_INT_NO_MAPS"
-"""What generated C says of a network without feature maps."""
-
-# Those that differ there; tools/bench/measure_kernels.py --vectors prints it.
-VECTOR_KERNELS: dict[str, tuple[int, int]] = {
-    "lbnn_int16_conv": (1834, 512),
-    "lbnn_int16_linear": (518, 184),
-    "lbnn_int8_conv": (2174, 544),
-    "lbnn_int8_linear": (894, 148),
-    "lbnn_int8_sums": (0, 0),
-    "lbnn_int_activate": (624, 88),
-    "lbnn_int_affine": (410, 88),
-    "lbnn_int_float_of": (126, 24),
-    "lbnn_int_map_add": (288, 184),
-    "lbnn_int_map_affine": (240, 288),
-    "lbnn_int_map_leaky": (254, 216),
-    "lbnn_int_map_means": (898, 112),
-    "lbnn_int_map_sigmas": (774, 88),
-    "lbnn_int_match": (492, 56),
-    "lbnn_int_max_pool": (714, 608),
-    "lbnn_int_moments": (416, 148),
-    "lbnn_int_narrow": (318, 56),
-    "lbnn_int_narrowing_of": (0, 0),
-    "lbnn_int_pack_q_var": (338, 112),
-    "lbnn_int_pack_sigmas": (278, 68),
-    "lbnn_int_pool": (438, 336),
-    "lbnn_int_pool_window": (544, 112),
-    "lbnn_int_results": (0, 0),
-    "lbnn_int_roots_map": (398, 64),
-    "lbnn_int_roots_of": (0, 0),
-    "lbnn_int_scale_means": (302, 88),
-    "lbnn_int_scale_q": (354, 80),
-    "lbnn_int_settle": (240, 168),
-    "lbnn_int_softplus": (342, 48),
-    "lbnn_int_variance_head": (224, 104),
-}
+WITHOUT = "LBNN_INT_NO_"
+"""What generated C says of a part that no layer needs begins so."""
 
 INTEGER_CHECKS = ("lbnn_int_largest_mean", "lbnn_int_emit", "lbnn_int_float_of")
 """What every prediction calls."""
@@ -135,3 +105,33 @@ INTEGER_CALLEES = {
 
 ROOT_BYTES, SOFT_BYTES, MATCH_BYTES = 194, 132, 390
 """Tables of c_runtime/lbnn_int.h, lbnn_int_more.h and lbnn_int_maxpool.h."""
+
+LEFT_OUT = {
+    "FREE": ("lbnn_int_free_sums", "lbnn_int_free_row"),
+    "FACTORS": ("lbnn_int_factored",),
+    "ODD_ROWS": ("lbnn_int8_row", "lbnn_int_free_row"),
+}
+"""Kernels that a model without a part does not call."""
+
+OF_VARIANCES = ("lbnn_int_pack_sigmas", "lbnn_int_largest_var", "lbnn_int_scale_vars", "lbnn_int_map_sigmas")
+"""Kernels that read variances of the input."""
+
+
+def integer_kernels(lacks: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Bytes of code and of stack in a model that leaves parts out: those of the form that leaves out most of them.
+
+    Without maps nothing else counts as much: kernels become parts of others.
+    """
+    missing = {macro.removeprefix(WITHOUT) for macro in lacks}
+    fitting = [form for form in INTEGER_FORMS if missing.issuperset(form)]
+    form = max(fitting, key=lambda form: ("MAPS" in form, len(form)), default=())
+    return INTEGER_KERNELS | INTEGER_FORMS.get(form, {})
+
+
+def unlinked(lacks: Sequence[str], variances: bool) -> set[str]:
+    """Kernels that are not linked; `variances`: the input has some. Without maps a Cortex-M0 may compute by rows."""
+    missing = {macro.removeprefix(WITHOUT) for macro in lacks}
+    if "MAPS" in missing:
+        missing.discard("ODD_ROWS")
+    unused = {kernel for part in missing for kernel in LEFT_OUT.get(part, ())}
+    return unused if variances else unused.union(OF_VARIANCES)

@@ -94,7 +94,7 @@ def study(graph: Graph, mean_bits: int) -> Study:
     """The facts, or an error that says what integers can't compute."""
     for node in graph.nodes:
         check_node_is_known(node, graph)
-    orders, usual, units = find_orders(graph), usual_inputs(graph), output_units(graph)
+    orders, usual, units = find_orders(graph), typical_inputs(graph), output_units(graph)
     free = has_free_variances(graph)
     linear = {
         node.name: _in_order(
@@ -116,7 +116,7 @@ def study(graph: Graph, mean_bits: int) -> Study:
 
 
 @kept
-def usual_inputs(graph: Graph) -> dict[str, tuple[Typical | None, ...]]:
+def typical_inputs(graph: Graph) -> dict[str, tuple[Typical | None, ...]]:
     """What the inputs of each layer usually are, of each of its groups."""
     values = typical_values(graph)
     linear = [node for node in graph.nodes if ops.find(node.op).general == "linear" and not is_layer(node, graph)]

@@ -12,7 +12,7 @@ from lbnn.cli.demo_story import train
 from lbnn.graph.ints import typical
 from lbnn.graph.ints.quantise import SCALE_BITS, quantise_linear
 from lbnn.graph.ints.reference import predict_integers
-from lbnn.graph.ints.study import study, usual_inputs
+from lbnn.graph.ints.study import study, typical_inputs
 from lbnn.graph.passes import prepare
 from lbnn.graph.reference import predict
 from lbnn.measure.integer_verify import ordinary_loss, ordinary_samples
@@ -100,7 +100,7 @@ def test_a_layer_of_many_inputs_needs_no_covariance_and_its_bias_takes_what_roun
     """The covariance of 30,000 inputs has 7 GB, and its inverse takes hours."""
     rng = np.random.default_rng(0)
     graph = prepare(network((30_000, 2), "rank1").graph, False)
-    usual = usual_inputs(graph)[graph.nodes[0].name][0]
+    usual = typical_inputs(graph)[graph.nodes[0].name][0]
     assert usual.covariance is None and usual.mean.shape == (30_000,)
     x = rng.normal(size=(20, 30_000)).astype(np.float32)
     found = predict_integers(graph, 8, x)
