@@ -3,7 +3,7 @@
  *     sums = lbnn_four_pixels_bias(row, width)          of one output channel
  *
  * A weight serves four pixels, an input several channels: so sums, inputs and weights fill the 32 registers of a Cortex-M4F
- * (lbnn_conv_patch.h, lbnn_conv_3x3.h, lbnn_conv_depthwise.h).
+ * (lbnn_conv_patch.h, lbnn_conv_3x3.h).
  */
 #ifndef LBNN_CONV_FOUR_H
 #define LBNN_CONV_FOUR_H

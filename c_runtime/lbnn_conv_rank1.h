@@ -17,7 +17,7 @@
  * lbnn/exporters/c/shapes.py counts it. Outputs must not overlap inputs, but those of lbnn_conv2d_1x1_rank1 may as those of
  * lbnn_conv2d_1x1 do.
  *
- * On Cortex-M4F (gcc 12, -O2) a product takes 3.5 instructions where lbnn_conv.h needs 4.7 to 5.5.
+ * On Cortex-M4F (gcc 12, -O2 -std=gnu99) ResNet-8 takes 49.2 M instructions so, and 66.9 M with free variances.
  */
 #ifndef LBNN_CONV_RANK1_H
 #define LBNN_CONV_RANK1_H
