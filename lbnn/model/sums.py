@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,6 +105,23 @@ class SharedSums:
         """The form of a sum in which a term would count as two independent ones; None where there is no such term."""
         first, second = map(self.form, names)
         return first + second if set(first.scales) & set(second.scales) else None
+
+    def meet(self, names: list[str]) -> bool:
+        """Some element of a term has a part in both values: their sum's variance is not that of independent ones."""
+        first, second = (self.form(name).scales for name in names)
+        return any(np.any(first[term] * second[term]) for term in set(first) & set(second))
+
+
+def told_of(paths: Sequence[str]) -> tuple[str, ...]:
+    """Sums whose variance the module has not, as it takes both values for independent: a warning names them."""
+    if paths:
+        warnings.warn(
+            f"{', '.join(dict.fromkeys(paths))}: a value is added to a multiple of itself. What is saved and exported "
+            "has the variance of that, the module itself takes both for independent: write one multiple, as 3 * x, "
+            "or use what lbnn.load gives (docs/layers.md)",
+            stacklevel=2,
+        )
+    return tuple(paths)
 
 
 def _spread(array: Any, shape: Shape) -> Array:

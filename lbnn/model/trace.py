@@ -19,7 +19,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.base.moments import Moments, instead
 from lbnn.graph import INPUT, Graph, GraphBuilder
 from lbnn.model.params import parameters
-from lbnn.model.sums import Form, MovedValue, SharedSums, least
+from lbnn.model.sums import Form, MovedValue, SharedSums, least, told_of
 from lbnn.nn.base import Layer, Recording
 from lbnn.nn.wrapped import unwrap
 from lbnn.ops import Shape
@@ -60,7 +60,7 @@ def record(model: nn.Module, input_shape: Sequence[int], name: str = "model") ->
     if not isinstance(output, Proxy):
         count = f"{len(output)} values" if isinstance(output, (tuple, list, dict)) else f"a {type(output).__name__}"
         raise LbnnError(f"the model's forward returns {count}; return the result of one lbnn layer")
-    return Trace(tracer.builder.finish(output.name, head), tracer.layers, tuple(tracer.folded))
+    return Trace(tracer.builder.finish(output.name, head), tracer.layers, told_of(tracer.folded))
 
 
 def _run(model: nn.Module, tracer: Tracer) -> Any:
@@ -124,7 +124,7 @@ class Tracer:
             self.refuse("a random value times itself is no product of independent values; use another layer")
         if layer.op != "add" or (form := self.sums.shared(names)) is None:
             return Proxy(self, self._node(layer, names, path))
-        self.folded += [path] * (names[0] != names[1])
+        self.folded += [path] * (names[0] != names[1] and self.sums.meet(names))
         return Proxy(self, self._sum(form, path))
 
     def _node(self, layer: Layer, names: Sequence[str], path: str) -> str:
@@ -234,7 +234,7 @@ class Proxy(Recording):
         return self._affine(1.0, other, "add")
 
     def __sub__(self, other: Any) -> Proxy:
-        return self.__add__(other * -1)
+        return self._affine(0.0, 0.0, "sub") if other is self else self.__add__(other * -1)
 
     def __rsub__(self, other: Any) -> Proxy:
         return self._affine(-1.0, other, "sub")

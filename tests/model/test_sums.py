@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from functools import partial
 
 import numpy as np
@@ -119,3 +121,29 @@ def test_elements_that_were_moved_apart_do_not_meet_themselves():
     out, var = predict(trace(net, SHAPE), INPUT.numpy()), net.x(INPUT).var.detach()
     apart = nn.functional.pad(var, (1, 0)) + nn.functional.pad(var, (0, 1))
     np.testing.assert_allclose(out.var, apart.numpy(), rtol=1e-5)
+
+
+SAME_ALONE = ("x + x", "x - x", "Add", "through a layer that does nothing", "none twice", "a function of it")
+"""Where the module has the variance of its graph."""
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_a_sum_that_the_module_takes_for_independent_is_told_of_once(name, tmp_path):
+    net = Sum(SUMS[name][0])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        lbnn.save(net, tmp_path / "model.pt", SHAPE)
+        differs = not np.allclose(net(INPUT).var.detach(), lbnn.load(tmp_path / "model.pt")(INPUT).var.detach())
+        trace(lbnn.load(tmp_path / "model.pt"), SHAPE)
+    assert differs == (name not in SAME_ALONE)
+    assert len(told) == differs
+    if differs:
+        assert re.match(r"add: a value is added to a multiple of itself.* write one multiple", str(told[0].message))
+        assert "\n" not in str(told[0].message)
+
+
+def test_nothing_is_told_of_parts_that_do_not_meet(recwarn):
+    mask = torch.tensor([[1.0], [0.0]])
+    net = Sum(lambda net, x, y: x * mask + x * (1.0 - mask))
+    np.testing.assert_allclose(predict(trace(net, SHAPE), INPUT.numpy()).var, net(INPUT).var.detach(), rtol=1e-5)
+    assert not recwarn.list
