@@ -115,7 +115,7 @@ LEAST_OF_BOUND = 0.15
 
 
 def avr_code(kernels: Sequence[str], functions: int, bands: int, half: bool) -> int:
-    """Bytes at most of functions that call these kernels, each call named; integers do not compile there."""
+    """Bytes at most of functions that call these float kernels, each call named."""
     measured = AVR_KERNELS | (AVR_HALF_KERNELS if half else {})
-    code = sum(measured.get(name, 0) for name in set(kernels))
+    code = sum(measured[name] for name in set(kernels))
     return functions * PREDICT_CODE + CALL_CODE * len(kernels) + BAND_CODE * bands + code + AVR_LIBRARY

@@ -147,7 +147,7 @@ class Footprint:
     push_macs: int = 0  # of the costliest sample
     floats: bool = True  # whether anything is computed in float
     wide_int: bool = False  # whether it needs an int of 32 bits
-    avr_code_bytes: int = 0  # code_bytes for an AVR, libgcc included
+    avr_code_bytes: int = 0  # for an AVR, libgcc included; nothing of integers, which do not compile there
 
     @property
     def flash_bytes(self) -> int:
@@ -197,7 +197,7 @@ def footprint(program: Program) -> Footprint:
         io_bytes=_io_bytes(program),
         floats=not program.dtype.is_integer or program.graph.head is not None,
         wide_int=program.dtype.is_integer or bool(machine_limits(program)),
-        avr_code_bytes=avr_code(kernels, functions, bands, program.dtype.half),
+        avr_code_bytes=0 if program.dtype.is_integer else avr_code(kernels, functions, bands, program.dtype.half),
         **({} if push is None else _of_push(push)),
     )
 

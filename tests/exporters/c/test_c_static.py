@@ -5,11 +5,14 @@ import re
 
 import pytest
 
+import measure_avr
 from c_models import MODELS, export, run
 from lbnn.base import resources
 from lbnn.device.cores import CORES
 from lbnn.device.stack import STACK_FLAGS, stack_bound
+from lbnn.exporters.c.avr_footprint import AVR_HALF_KERNELS, AVR_KERNELS, AVR_LIBRARY
 from lbnn.exporters.c.footprint import KERNELS
+from lbnn.exporters.c.half_footprint import HALF_KERNELS
 from lbnn.exporters.c.int_footprint import INTEGER_KERNELS
 from places import need
 
@@ -100,3 +103,14 @@ def test_the_table_of_kernels_is_complete():
     assert {name for found in names for name in found} == {*KERNELS, *INTEGER_KERNELS}, (
         "run tools/bench/measure_kernels.py"
     )
+    assert set(AVR_KERNELS) == set(KERNELS) and set(AVR_HALF_KERNELS) == set(HALF_KERNELS), (
+        "run tools/bench/measure_avr.py"
+    )
+
+
+def test_the_table_of_kernels_on_avr_holds_for_the_compiler_that_is_here():
+    need("avr-gcc")
+    found, library = measure_avr.measure(("-O2",))
+    assert set(found) == set(AVR_KERNELS) and library <= AVR_LIBRARY
+    more = {name: code for name, code in found.items() if code > AVR_KERNELS[name]}
+    assert not more, "run tools/bench/measure_avr.py"
