@@ -8,7 +8,7 @@ import click
 
 from lbnn.cli.command import AS_JSON, DTYPE, MODEL, command, print_json, split_names
 
-MEASURED = ("source", "half")
+WEIGHTS_COUNTED = ("source", "half")
 """As C source or in half floats: a .bin file has the same bytes."""
 
 
@@ -18,7 +18,11 @@ MEASURED = ("source", "half")
 @click.option("--layers", is_flag=True, help="Instructions of each layer on a Cortex-M4F, and the fewest possible.")
 @DTYPE
 @click.option(
-    "--weights", type=click.Choice(MEASURED), default="source", show_default=True, help="Those of the generated C."
+    "--weights",
+    type=click.Choice(WEIGHTS_COUNTED),
+    default="source",
+    show_default=True,
+    help="Those of the generated C.",
 )
 @AS_JSON
 def bench_command(model: Path, backends: str | None, layers: bool, dtype: str, weights: str, as_json: bool) -> None:
