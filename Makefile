@@ -78,7 +78,7 @@ fashion: .venv/installed ## compare classifiers on Fashion-MNIST (apt-get instal
 
 tiny: .venv/installed ## train the four networks of MLPerf Tiny briefly and verify them on an emulated Cortex-M4F: four minutes of one core
 	$(BIN)/python examples/mlperf_tiny/train.py --out out/tiny
-	cp out/tiny/results.csv examples/mlperf_tiny/results.csv
+	test "$$(wc -l < out/tiny/results.csv)" -lt 5 || cp out/tiny/results.csv examples/mlperf_tiny/results.csv
 	$(BIN)/python tools/tables/tiny_table.py out/tiny
 
 bench: .venv/installed ## measure the benchmark models and MLPerf Tiny's: instructions, cycles, Helium, flash, RAM, time beside onnxruntime, export of up to 10,000,000 weights

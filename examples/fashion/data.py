@@ -32,10 +32,17 @@ class Fashion:
         return float(self.train[0].mean()), float(self.train[0].std())
 
 
+def fashion_lacks(folder: Path = FOLDER) -> str:
+    """How to get the images; nothing where they are."""
+    if (folder / "train-images-idx3-ubyte.gz").exists():
+        return ""
+    return f"{folder} has no Fashion-MNIST; install it with: apt-get install dataset-fashion-mnist"
+
+
 def read_fashion(folder: Path = FOLDER, trained: int = TRAINED) -> Fashion:
     """The first images of each part."""
-    if not (folder / "train-images-idx3-ubyte.gz").exists():
-        raise LbnnError(f"{folder} has no Fashion-MNIST; install it with: apt-get install dataset-fashion-mnist")
+    if lack := fashion_lacks(folder):
+        raise LbnnError(lack)
     return Fashion(_part(folder, "train", trained), _part(folder, "t10k", TESTED))
 
 

@@ -165,3 +165,10 @@ TASKS: dict[str, Callable[[int, int], Task]] = {
     "vww": wake_words,
     "ad": anomalies,
 }
+
+PICTURED = ("ic", "vww")
+
+
+def lacks(name: str) -> str:
+    """What a network's data needs and is not here; nothing if all is."""
+    return fashion.fashion_lacks() if name in PICTURED else ""

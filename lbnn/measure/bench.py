@@ -95,12 +95,14 @@ def _checked(asked: Sequence[str]) -> list[str]:
     return list(asked)
 
 
-def measure_backends(path: Path, names: Sequence[str], asked: bool = True, dtype: str = "float32") -> Bench:
+def measure_backends(
+    path: Path, names: Sequence[str], asked: bool = True, dtype: str = "float32", weights: str = "source"
+) -> Bench:
     """Measures the model in a file; unless asked for, boards too small and cores too slow for it are left out.
 
-    `dtype` is the arithmetic of the generated C; other backends have float32.
+    `dtype` is the arithmetic of the generated C, and `weights` how it stores them; other backends have float32.
     """
-    model, options = read_model(path), COptions(name=NAME, dtype=dtype)
+    model, options = read_model(path), COptions(name=NAME, dtype=dtype, weights=weights)
     program = lower(model, options)
     lost = {} if asked else {name: lack for name in names if (lack := _lacks(name, program))}
     names = [name for name in names if name not in lost]

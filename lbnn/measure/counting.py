@@ -24,7 +24,7 @@ from lbnn.measure.device_backend import device_cost
 from lbnn.measure.host_times import HERE, HOST_FLAGS, host_toolchain
 from lbnn.measure.layers import LayerCost, head_cost, layer_costs
 from lbnn.measure.subject import MANY_PRODUCTS, NAME, Subject, counted_inputs, ordinary_inputs
-from lbnn.measure.verify import too_small
+from lbnn.measure.verify import too_small, unfit
 from lbnn.model.file import Model
 
 DEVICE_FLAGS = ("-std=gnu99",)  # beside the defaults -O2 -fno-math-errno; gnu99 lets gcc fuse multiply and add
@@ -45,7 +45,7 @@ class Counted:
 
 
 def count_backend(name: str, subject: Subject, asked: bool) -> Counted | str:
-    """The cost of a prediction; why there is none on a board that is too small, unless it was asked for."""
+    """The cost of a prediction; why there is none on a board that is too small, an error if it was asked for."""
     if name in HERE:
         return _count_here(name, subject)
     if name == "emx-onnx-cgen":
@@ -53,8 +53,10 @@ def count_backend(name: str, subject: Subject, asked: bool) -> Counted | str:
     try:
         return _emulate(name, subject)
     except CompileError as error:
-        if asked or not (reason := too_small(error)):
+        if not (reason := too_small(error)):
             raise
+        if asked:
+            raise unfit(subject.model, name, reason) from error
         return reason
 
 

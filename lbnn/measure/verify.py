@@ -43,7 +43,7 @@ def verify_backends(
                 if not (reason := too_small(error)):
                     raise
                 if left_out is None:
-                    raise LbnnError(f"{model.name} does not fit {name}: {reason}; choose another backend") from error
+                    raise unfit(model, name, reason) from error
                 left_out[name] = reason
             except OutOfMemory as error:
                 if left_out is None:
@@ -60,6 +60,11 @@ def too_small(error: CompileError) -> str:
         return refused[1] if refused else ""
     memory = {"ROM": "flash", "RAM": "RAM"}[found[1]]
     return f"{memory} too small" + (f" by {int(found[2]):,} bytes" if found[2] else "")
+
+
+def unfit(model: Model, backend: str, reason: str) -> LbnnError:
+    """What to say of a board that was asked for."""
+    return LbnnError(f"{model.name} does not fit {backend}: {reason}; choose another backend")
 
 
 def plain_verdicts(

@@ -20,7 +20,7 @@ from lbnn.exporters.c.folder import write_program
 from lbnn.measure.layers import layer_costs
 from lbnn.measure.subject import NAME, ordinary_inputs
 from lbnn.model.file import read_model
-from places import TESTS, need
+from places import TESTS, need, need_package
 from tiny_models import TINY
 
 GOLDEN = TESTS / "golden" / "instruction_budget.json"
@@ -56,6 +56,7 @@ SMALL = {"m1": Limits(60_000, 2 * KB), "m2": Limits(1_150_000, 2 * KB), "m3": Li
 @dataclass(frozen=True)
 class Measured:
     layers: dict[str, int]
+    cycles: dict[str, int]  # estimated, with multiply-adds of 1 and of 3
     code: int
     work: int
     ram: int
@@ -80,7 +81,9 @@ def measured(module, shape, folder, optimize="speed", flags=FLAGS, inputs=None):
     assert not result.status.any() and not result.stack_bound.unknown
     layers = {layer.layer: layer.instructions for layer in layer_costs(program, net.source, result)}
     code = result.sizes.flash - program.weight_bytes
-    return Measured(layers, code, result.work_bytes, result.work_bytes + result.stack_bound.bytes)
+    need_package("capstone")
+    cycles = {"cycles, at least": result.cycles.low, "cycles, at most": result.cycles.high}
+    return Measured(layers, cycles, code, result.work_bytes, result.work_bytes + result.stack_bound.bytes)
 
 
 @pytest.mark.parametrize("name", GROUPS)
@@ -90,18 +93,19 @@ def test_a_benchmark_model_takes_no_more_than_recorded_and_than_its_limits(name,
     now = measured(build(name, group), group[name][1], tmp_path, inputs=digits_inputs() if name in TRAINED else None)
     recorded = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
     if os.environ.get("LBNN_UPDATE_GOLDEN") == "1":
-        recorded[name] = {"total": now.instructions, **now.layers}
+        recorded[name] = {"total": now.instructions, **now.cycles, **now.layers}
         GOLDEN.write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n")
     now.assert_within(LIMITS.get(name, Limits()))
     before = recorded[name]
     grown = [f"{layer}: {before.get(layer, 0)} -> {n}" for layer, n in now.layers.items() if n > before.get(layer, 0)]
     assert now.instructions <= TOLERATED * before["total"], f"{name}: {'; '.join(grown)}"
+    assert all(count <= TOLERATED * before[bound] for bound, count in now.cycles.items()), (before, now.cycles)
 
 
 @pytest.mark.parametrize("seed", [100, 101])
-@pytest.mark.parametrize("name", ["m1", "m2"])
+@pytest.mark.parametrize("name", ["m1", "m2", "kws", "ad"])
 def test_the_limits_hold_for_other_weights(name, seed, tmp_path):
-    _, shape, make = MODELS[name]
+    _, shape, make = GROUPS[name][name]
     torch.manual_seed(seed)
     measured(make().eval(), shape, tmp_path).assert_within(LIMITS[name])
 

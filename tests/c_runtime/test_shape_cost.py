@@ -22,6 +22,8 @@ CHANNELS = 8
 DEPTHWISE, ODD = 10.0, 1.2
 STRIDES = {1: 6.5, 3: 6.2}
 """The most for a product with stride 2, by kernel."""
+OTHER = {1: {3: 67.0, 5: 47.0, 9: 33.0}, 2: {5: 25.0, 7: 19.0}}
+"""The most for a depthwise product of other windows, by axes and kernel."""
 
 
 def per_product(layers, shape, folder):
@@ -72,6 +74,17 @@ def test_so_does_one_with_stride_2_and_no_padding(widths, tmp_path):
     for _ in widths[1:]:
         layers += [bnn.UpsampleNearest(2), bnn.AvgPool2d(2, stride=1), depthwise(stride=2)]
     assert dear([(width, "stride 2") for width in widths], layers, 2 * widths[0] + 1, tmp_path) == {}
+
+
+@pytest.mark.parametrize("axes", OTHER)
+def test_depthwise_windows_without_a_kernel_of_their_own_stay_as_dear_as_stated(axes, tmp_path):
+    """docs/performance.md states these numbers: the general convolution takes them, in a network of several shapes."""
+    make, size, layers = (bnn.Conv1d, (64,), []) if axes == 1 else (bnn.Conv2d, (12, 12), [])
+    for kernel in OTHER[axes]:
+        layers += [make(CHANNELS, CHANNELS, kernel, groups=CHANNELS, padding=kernel // 2)]
+    layers += [make(CHANNELS, CHANNELS, 3, groups=CHANNELS // 2, stride=2, dilation=2)]
+    found = dict(zip(OTHER[axes], per_product(layers, (CHANNELS, *size), tmp_path), strict=False))
+    assert all(found[kernel] <= most for kernel, most in OTHER[axes].items()), found
 
 
 @pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (3, 1), (1, 2), (3, 2)])

@@ -16,7 +16,7 @@ from lbnn.base.errors import LbnnError
 from lbnn.device.boards import BOARDS
 from lbnn.device.devices import DEVICES
 from lbnn.device.emulated import QemuDevice
-from lbnn.exporters.c import COptions, lower
+from lbnn.exporters.c import COptions, footprint, lower
 from lbnn.exporters.onnx.plain import plain_onnx
 from lbnn.graph.passes import prepare
 from lbnn.measure.bench import choose_measured, measure_backends, plain_bench, sampled_cost, show_bench
@@ -118,6 +118,15 @@ def test_a_board_that_is_too_small_is_left_out_with_the_reason(small, monkeypatc
     assert not found.rows and re.search(
         r"left out: microbit \(flash too small by [\d,]+ bytes\)", capsys.readouterr().out
     )
+    with pytest.raises(LbnnError, match=r"does not fit microbit: flash too small by [\d,]+ bytes; choose another"):
+        measure_backends(small, ["microbit"])
+
+
+def test_weights_in_half_floats_take_four_bytes_less_each(small):
+    need("arm-none-eabi-gcc")
+    weights = footprint(lower(read_model(small), COptions())).macs
+    whole, half = (measure_backends(small, ["cortex-m4-gcc"], weights=form).rows[0].cost for form in ("source", "half"))
+    assert whole.weight_bytes - half.weight_bytes == 4 * weights and half.instructions != whole.instructions
 
 
 def test_cores_without_a_floating_point_unit_are_for_small_networks_and_for_who_asks(small, monkeypatch, capsys):

@@ -106,6 +106,15 @@ def test_the_kept_results_are_of_all_four_verified_and_better_than_guessing():
     assert float(kept["ad"]["auroc"]) > 0.8
 
 
+def test_without_fashion_mnist_the_others_are_trained_and_one_line_says_so(example, monkeypatch, capsys):
+    train, data = example["train"], example["tiny_data"]
+    monkeypatch.setattr(data.fashion, "fashion_lacks", lambda: "no pictures; install them")
+    assert train.with_data(["kws", "ic", "vww", "ad"]) == ["kws", "ad"]
+    assert capsys.readouterr().err == "left out: ic, vww; no pictures; install them\n"
+    with pytest.raises(lbnn.LbnnError, match="left out: ic; no pictures"):
+        train.with_data(["ic"])
+
+
 def test_without_fashion_mnist_one_line_names_the_package(example, tmp_path):
     task = "from pathlib import Path; from tiny_data import clothes; clothes(1, 1, Path('/nowhere'))"
     done = subprocess.run([sys.executable, "-c", task], cwd=FOLDER, capture_output=True, text=True, check=False)

@@ -93,7 +93,7 @@ def models(folder: Path | None) -> dict[str, Model]:
     if folder is None:
         with tempfile.TemporaryDirectory() as made:
             return {path.stem: read_model(path) for path in bench_models.write(Path(made), tiny_models.TINY)}
-    return {name: read_model(folder / f"{name}.pt") for name in tiny_models.TINY}
+    return {name: read_model(folder / f"{name}.pt") for name in tiny_models.TINY if (folder / f"{name}.pt").exists()}
 
 
 def main(words: list[str]) -> None:
