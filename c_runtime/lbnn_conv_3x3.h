@@ -242,14 +242,13 @@ LBNN_INLINE void lbnn_strips_shared(int kind, const float *x, int channels, int 
     const lbnn_sum none = {0.0f, 0.0f};
     const lbnn_four zero = {none, none, none, none};
     int tap = 3 * above;
-    x += lbnn_strip_len(kind) - 6;
     for (int first = 0; first < channels; first += fold) {
         const int last = channels - first < fold ? channels : first + fold;
         lbnn_four sums = zero;
         for (int c = first; c < last; c++) {
             for (int k = 0; k < rows; k++) {
                 const lbnn_three factor = {LBNN_READ(column[tap]), LBNN_READ(column[tap + 1]), LBNN_READ(column[tap + 2])};
-                sums = lbnn_strip_vars(sums, lbnn_strip_load(x), factor);
+                sums = lbnn_strip_vars(sums, lbnn_strip_load(x + lbnn_strip_len(kind) - 6), factor);
                 x += lbnn_strip_len(kind);
                 tap += 3;
             }

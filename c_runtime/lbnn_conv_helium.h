@@ -403,13 +403,12 @@ LBNN_INLINE void lbnn_helium_share(int kind, const float *patch, const float *fa
     const float *column = factors + s->out_channels;
     const int plane = s->out_height * s->out_width;
     lbnn_lanes shared = lbnn_lanes_fill(0.0f);
-    patch += lbnn_helium_step(kind) - LBNN_LANES;
     for (int first = 0; first < s->in_channels; first += LBNN_FOLD) {
         const int last = s->in_channels - first < LBNN_FOLD ? s->in_channels : first + LBNN_FOLD;
         lbnn_lanes sum = lbnn_lanes_fill(0.0f);
         for (int i = first; i < last; i++) {
-            sum = lbnn_lanes_add_times(sum, vldrwq_f32(patch), column[i]);
             patch += lbnn_helium_step(kind);
+            sum = lbnn_lanes_add_times(sum, vldrwq_f32(patch - LBNN_LANES), column[i]);
         }
         shared = shared + sum;
     }
