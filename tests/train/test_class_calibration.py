@@ -138,4 +138,6 @@ def test_it_goes_through_a_model_file_as_plain_data():
 def test_numbers_that_are_no_classes_are_refused():
     predicted, target = overconfident(np.random.default_rng(0), 100)
     with pytest.raises(LbnnError, match="NaN"):
-        calibrate_classes(Classes(*(part * math.nan for part in tuple(predicted)[:4]), predicted.logits), target, "softmax")
+        calibrate_classes(
+            Classes(*(part * math.nan for part in tuple(predicted)[:4]), predicted.logits), target, "softmax"
+        )
