@@ -74,6 +74,7 @@ def environment(tree: Path) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
         "LBNN_REQUIRE_TOOLS": "1",
+        "LBNN_THOROUGH": "1",  # a fault names tests that `make test` may leave out
     }
 
 
