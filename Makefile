@@ -76,7 +76,7 @@ fashion: .venv/installed ## compare classifiers on Fashion-MNIST (apt-get instal
 	$(BIN)/python examples/fashion/report.py collect
 	$(BIN)/python tools/tables/pages.py --only examples/fashion
 
-tiny: .venv/installed ## train the four networks of MLPerf Tiny briefly and verify them on an emulated Cortex-M4F: four minutes of one core
+tiny: .venv/installed ## train the four networks of MLPerf Tiny briefly and verify them on an emulated Cortex-M4F: two minutes of one core
 	$(BIN)/python examples/mlperf_tiny/train.py --out out/tiny
 	test "$$(wc -l < out/tiny/results.csv)" -lt 5 || cp out/tiny/results.csv examples/mlperf_tiny/results.csv
 	$(BIN)/python tools/tables/tiny_table.py out/tiny
