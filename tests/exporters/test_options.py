@@ -13,7 +13,7 @@ from lbnn.exporters.c import COptions
         (dict(weights="flash"), "source, binary"),
         (dict(optimize="fast"), "speed, size"),
         (dict(weights="binary", single_file=True), "binary weights"),
-        (dict(board="mps2-an386", single_file=True), "--board alone"),
+        (dict(board="mps2-an386", single_file=True), "leave out --single-file"),
     ],
 )
 def test_a_wrong_option_says_what_to_choose(option, message):

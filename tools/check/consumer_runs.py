@@ -138,7 +138,7 @@ def _network(model: Path) -> Any:
 
         def forward(self, *parts: torch.Tensor) -> tuple[torch.Tensor, ...]:
             out = self.network(parts[0] if len(parts) == 1 else lbnn.Moments(*parts))
-            return tuple(out) if isinstance(out, lbnn.Moments) else (*out.logits, *out[:3])
+            return tuple(out) if isinstance(out, lbnn.Moments) else (*out.logits, *tuple(out)[:3])
 
     return Outputs().eval()
 
