@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import numpy as np
 import torch
 
 from lbnn import nn as bnn
@@ -12,20 +11,23 @@ from lbnn.model.file import Model, read_model
 from lbnn.nn.base import BayesianLayer
 
 
-def with_sigma(network: torch.nn.Module, sigma: float) -> torch.nn.Module:
-    """The same network, every weight and bias with this sigma."""
+def with_sigma(network: torch.nn.Module, sigma: float, spread: float = 0.0) -> torch.nn.Module:
+    """The same network, every weight and bias with this sigma, or with one near it (`spread`, of its logarithm)."""
+    draw = torch.Generator().manual_seed(0)
     for layer in network.modules():
         if isinstance(layer, BayesianLayer):
-            _fill_sigma(layer, sigma)
+            _fill_sigma(layer, sigma, spread, draw)
     return network
 
 
-def _fill_sigma(layer: BayesianLayer, sigma: float) -> None:
+def _fill_sigma(layer: BayesianLayer, sigma: float, spread: float, draw: torch.Generator) -> None:
     """With factors the row's is sigma and the column's 1."""
     for name, parameter in layer.named_parameters():
         if name.endswith("rho"):
-            own = 1.0 if name == "weight_column_rho" else sigma
-            torch.nn.init.constant_(parameter, float(np.log(np.expm1(own))))
+            least = 1.0 if name == "weight_column_rho" else sigma
+            own = least * torch.exp(spread * torch.randn(parameter.shape, generator=draw))
+            with torch.no_grad():
+                parameter.copy_(torch.log(torch.expm1(own.double())))
 
 
 def mlp(*widths: int, sigma: float = 0.1, seed: int = 0) -> Model:
