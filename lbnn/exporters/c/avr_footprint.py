@@ -93,7 +93,6 @@ AVR_KERNELS: dict[str, int] = {
     "lbnn_variance_head_point": 748,
 }
 AVR_LIBRARY = 1254
-AVR_LIBRARY = 1254
 AVR_HALF_KERNELS: dict[str, int] = {
     "lbnn_conv2d": 10764,
     "lbnn_conv2d_1x1": 31096,
@@ -111,7 +110,6 @@ AVR_HALF_KERNELS: dict[str, int] = {
     "lbnn_linear": 13126,
     "lbnn_linear_point": 11486,
 }
-AVR_LIBRARY = 1254
 # _predict itself, or _classify; what each call in it adds, and a loop over bands.
 PREDICT_CODE, CALL_CODE, BAND_CODE = 320, 96, 320
 LEAST_OF_BOUND = 0.15

@@ -19,5 +19,4 @@ HALF_KERNELS: dict[str, tuple[int, int]] = {
     "lbnn_depthwise_3x3_point": (6604, 248),
     "lbnn_linear": (5024, 176),
     "lbnn_linear_point": (4484, 168),
-    "lbnn_status_message": (30, 0),
 }
