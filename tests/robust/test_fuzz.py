@@ -106,7 +106,7 @@ def test_the_corpus_and_a_seeded_round_find_nothing(variant: str, tmp_path: Path
     assert all(result.executions >= 100 for result in results)
 
 
-@pytest.mark.parametrize("variant", SHORT)
+@pytest.mark.parametrize("variant", chosen(SHORT, "lanes"))
 def test_faults_in_kernels_are_found(variant: str, tmp_path: Path) -> None:
     need("clang")
     faults = [fault for fault in FAULTS if fault.variant == variant]

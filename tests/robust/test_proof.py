@@ -12,6 +12,7 @@ import prove
 from lbnn.exporters.c.footprint import KERNELS
 from lbnn.exporters.c.int_footprint import INTEGER_KERNELS
 from places import ROOT, need
+from thorough import part
 
 Goal = prove.Goal
 
@@ -24,7 +25,7 @@ def frama_c() -> None:
 # A proof of each kind, and the functions of the runtime that it must have gone through.
 SHORT = {
     Goal("lbnn_linear", "4", "finite"): 27,
-    Goal("lbnn_conv2d_1x1", "8", "finite"): 38,
+    Goal("lbnn_conv2d_1x1", "8", "finite"): 39,
     Goal("lbnn_avg_pool", "size", "any bits"): 4,
     Goal("lbnn_leaky_relu", "8", "finite"): 7,
     Goal("lbnn_variance_head", "8", "any bits"): 11,
@@ -44,7 +45,7 @@ SHORT = {
 }
 
 
-@pytest.mark.parametrize("goal", SHORT, ids=lambda goal: f"{goal.name}-{goal.build}-{goal.inputs}")
+@pytest.mark.parametrize("goal", part(SHORT, 10), ids=lambda goal: f"{goal.name}-{goal.build}-{goal.inputs}")
 def test_a_kernel_has_no_alarm(goal: prove.Goal) -> None:
     proof = prove.prove(goal, define="-DPROVE_SHORT")
     assert not proof.alarms
