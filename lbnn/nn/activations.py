@@ -14,15 +14,19 @@ from lbnn.ops import Shape
 class LeakyReLU(Layer):
     """Leaky-ReLU by exact moments, or in the paper's form with |E|/sigma clamped to `clamp`.
 
-    `inplace` is torch's and changes nothing.
+    `inplace` is torch's and changes nothing; a number or None in its place is `clamp`.
     """
 
     op = "leaky_relu"
     loads = ("leaky_relu", "leaky_relu_clamped")
     counterpart: ClassVar[type[nn.Module] | None] = nn.LeakyReLU
 
-    def __init__(self, negative_slope: float = 0.01, inplace: bool = False, *, clamp: float | None = None) -> None:
+    def __init__(
+        self, negative_slope: float = 0.01, inplace: bool | float | None = False, *, clamp: float | None = None
+    ) -> None:
         super().__init__()
+        if not isinstance(inplace, bool):
+            inplace, clamp = False, inplace
         ignore_inplace(self, inplace)
         if isinstance(clamp, bool):
             raise LbnnError(f"clamp must be a number or None, got {clamp}; torch's inplace=True changes nothing here")
@@ -62,5 +66,5 @@ class ReLU(LeakyReLU):
 
     counterpart = nn.ReLU
 
-    def __init__(self, inplace: bool = False, *, clamp: float | None = None) -> None:
+    def __init__(self, inplace: bool | float | None = False, *, clamp: float | None = None) -> None:
         super().__init__(0.0, inplace, clamp=clamp)

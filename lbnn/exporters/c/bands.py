@@ -219,12 +219,17 @@ class BandEmission(Emission):
         """Pointers to the rows of a band, in channel i if there is a call for each."""
         _, height, width = self.shape(name)
         offset = f"{height * width} * i + " if times > 1 else ""
-        return [f"{self.at(name, part)} + {offset}{band.results * width} * band" for part in (MEAN, VAR)]
+        return [f"{self.at(name, part)} + {offset}{_times(band.results * width)}band" for part in (MEAN, VAR)]
+
+
+def _times(number: int) -> str:
+    """A factor, where it is one."""
+    return f"{number} * " if number != 1 else ""
 
 
 def _opened(made: Call, band: Band) -> BandCall:
     (shape,) = (argument for argument in made.arguments if argument.startswith("&"))
-    rows = f"const lbnn_conv_shape rows = lbnn_conv_band({shape}, {band.step} * band, {band.rows});"
+    rows = f"const lbnn_conv_shape rows = lbnn_conv_band({shape}, {_times(band.step)}band, {band.rows});"
     opening = f"for (int band = 0; band < {band.times}; band++) {{ {rows} "
     arguments = tuple("&rows" if argument == shape else argument for argument in made.arguments)
     return BandCall(made.kernel, arguments, made.times, opening)

@@ -160,7 +160,7 @@ def test_outputs_of_different_units_keep_their_digits():
                 (bnn.Clamp(-0.5, 2.0), "Hardtanh or Clamp"),
                 (bnn.Clamp(max=2.0), "Clamp"),
                 (bnn.Hardsigmoid(), "Hardsigmoid"),
-                (bnn.PReLU(1.5), "PReLU"),
+                (bnn.PReLU(init=1.5), "PReLU"),
             )
         ),
         (

@@ -34,7 +34,7 @@ lbnn_status cnn_predict(
 
     /* conv     conv_point     1x6x6 -> 2x6x6 */ lbnn_conv2d_3x3_point(input, cnn_conv, work, work + 72, &cnn_conv_shape, work + 144);
     /* act      leaky_relu     2x6x6          */ lbnn_leaky_relu(work, work + 72, 72, 0.0f);
-    /* branch   conv           2x6x6          */ for (int band = 0; band < 6; band++) { const lbnn_conv_shape rows = lbnn_conv_band(&cnn_branch_shape, 1 * band, 1); lbnn_conv2d_3x3(work, work + 72, cnn_branch, work + 144, work + 156, &rows, work + 168);
+    /* branch   conv           2x6x6          */ for (int band = 0; band < 6; band++) { const lbnn_conv_shape rows = lbnn_conv_band(&cnn_branch_shape, band, 1); lbnn_conv2d_3x3(work, work + 72, cnn_branch, work + 144, work + 156, &rows, work + 168);
     /* sum      add            2x6x6          */ for (int i = 0; i < 2; i++) { lbnn_add(work + 144 + 6 * i, work + 156 + 6 * i, work + 36 * i + 6 * band, work + 72 + 36 * i + 6 * band, work + 36 * i + 6 * band, work + 72 + 36 * i + 6 * band, 6); } }
     /* pool     avg_pool       2x6x6 -> 2x3x3 */ lbnn_avg_pool_2x2(work, work + 72, work, work + 72, &cnn_pool_shape);
     /* flatten  flatten        2x3x3 -> 18    */
