@@ -55,7 +55,7 @@ def run_demo(out: Path, quick: bool = False) -> None:
     print(f"   lbnn bench {path} --layers")
     print(f"   lbnn train {out}/data.csv --target y -o mine.pt      # and then with a CSV of your own")
     build = "cc -O2 -std=gnu99 -fno-math-errno"
-    print(f"   {build} {out}/c/polynomial.c {out}/c/polynomial_selftest.c {out}/c/example_main.c -lm && ./a.out")
+    print(f"   {build} {out}/c/polynomial.c {out}/c/polynomial_selftest.c {out}/c/example_main.c && ./a.out")
 
 
 def train(epochs: int) -> tuple[bnn.Sequential, FitResult]:
